@@ -1,0 +1,53 @@
+/**
+ * The shape of a decision: a pure function of a view. It either answers, with what to write, or asks for more
+ * and is run again. The engine makes it atomic and durable; nothing here knows how.
+ */
+import type { IndexEntry, IndexName, Key } from "./keys.js";
+import type { AnyRecord, FeedEvent } from "./records.js";
+
+/** Rows with `from` ≤ sort < `to`, in order, at most `limit`. */
+export interface Range {
+  readonly index: IndexName;
+  readonly from: string;
+  readonly to: string;
+  readonly limit: number;
+}
+
+export interface RangeRow {
+  readonly sort: string;
+  readonly key: Key;
+}
+
+/** What a decision sees: one consistent state and the engine's clock. */
+export interface View {
+  /** Engine time, whole milliseconds. */
+  readonly now: number;
+  /** The record; null: there is none; undefined: not loaded, ask for it. */
+  get<R extends AnyRecord>(key: Key<R>): R | null | undefined;
+  /** The rows; undefined: not loaded, ask for it. */
+  range(range: Range): readonly RangeRow[] | undefined;
+}
+
+export interface Write {
+  readonly key: Key;
+  /** null deletes. */
+  readonly record: AnyRecord | null;
+  readonly drop: readonly IndexEntry[];
+  readonly add: readonly IndexEntry[];
+}
+
+export type Ask = Key | Range;
+
+export interface Decided<Reply> {
+  readonly reply: Reply;
+  readonly writes: readonly Write[];
+  readonly events: readonly FeedEvent[];
+}
+
+export interface Need {
+  readonly need: readonly Ask[];
+}
+
+export type Decision<Reply> = Decided<Reply> | Need;
+
+export type Decide<Reply> = (view: View) => Decision<Reply>;

@@ -1,0 +1,98 @@
+/**
+ * A decision in the making. Rules read and change records through a draft; it remembers what was there before,
+ * so that each record is written once with exactly the index entries that changed. Asking for something that is
+ * not loaded ends the attempt: `deciding` turns that into `need`.
+ */
+import type { Ask, Decision, Range, RangeRow, View, Write } from "./decision.js";
+import { assertRecord } from "./invariants.js";
+import { type IndexEntry, indexEntries, type Key } from "./keys.js";
+import type { Policy } from "./limits.js";
+import type { AnyRecord, FeedEvent } from "./records.js";
+
+class Unloaded {
+  constructor(readonly asks: readonly Ask[]) {}
+}
+
+const nothing: readonly never[] = [];
+
+export class Draft {
+  readonly now: number;
+  readonly events: FeedEvent[] = [];
+  readonly #view: View;
+  readonly #before = new Map<Key, AnyRecord | null>();
+  readonly #after = new Map<Key, AnyRecord | null>();
+
+  constructor(
+    view: View,
+    readonly policy: Policy,
+  ) {
+    this.#view = view;
+    this.now = view.now;
+  }
+
+  get<R extends AnyRecord>(key: Key<R>): R | null {
+    const changed = this.#after.get(key);
+    if (changed !== undefined) return changed as R | null;
+    const record = this.#view.get(key);
+    if (record === undefined) throw new Unloaded([key]);
+    if (record !== null) assertRecord(record);
+    return record;
+  }
+
+  /** Makes sure that all of these are loaded, asking for everything missing at once. */
+  require(keys: readonly Key[], ranges: readonly Range[] = nothing): void {
+    const missing: Ask[] = keys.filter((key) => !this.#after.has(key) && this.#view.get(key) === undefined);
+    for (const range of ranges) if (this.#view.range(range) === undefined) missing.push(range);
+    if (missing.length > 0) throw new Unloaded(missing);
+  }
+
+  /** Rows as they were when the decision began. */
+  range(range: Range): readonly RangeRow[] {
+    const rows = this.#view.range(range);
+    if (rows === undefined) throw new Unloaded([range]);
+    return rows;
+  }
+
+  put<R extends AnyRecord>(key: Key<R>, record: R | null): void {
+    if (record !== null) assertRecord(record);
+    if (!this.#before.has(key)) this.#before.set(key, this.#view.get(key) ?? null);
+    this.#after.set(key, record);
+  }
+
+  emit(event: FeedEvent): void {
+    this.events.push(event);
+  }
+
+  get writeCount(): number {
+    return this.#after.size;
+  }
+
+  writes(): Write[] {
+    const writes: Write[] = [];
+    for (const [key, record] of this.#after) writes.push(toWrite(key, this.#before.get(key) ?? null, record));
+    return writes;
+  }
+}
+
+function toWrite(key: Key, before: AnyRecord | null, after: AnyRecord | null): Write {
+  const had = before === null ? nothing : indexEntries(key, before);
+  const has = after === null ? nothing : indexEntries(key, after);
+  return { key, record: after, drop: without(had, has), add: without(has, had) };
+}
+
+function without(entries: readonly IndexEntry[], others: readonly IndexEntry[]): readonly IndexEntry[] {
+  if (entries.length === 0 || others.length === 0) return entries;
+  return entries.filter((e) => !others.some((o) => o.sort === e.sort && o.index === e.index));
+}
+
+/** Runs `body` over a draft of `view` and returns its decision. */
+export function deciding<Reply>(view: View, policy: Policy, body: (draft: Draft) => Reply): Decision<Reply> {
+  const draft = new Draft(view, policy);
+  try {
+    const reply = body(draft);
+    return { reply, writes: draft.writes(), events: draft.events };
+  } catch (error) {
+    if (error instanceof Unloaded) return { need: error.asks };
+    throw error;
+  }
+}

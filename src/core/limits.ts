@@ -1,0 +1,47 @@
+/**
+ * Every bound of the lease rules, with its unit and its reason. Bounds that an operator may want to move are
+ * part of `Policy` and get their defaults here; the others are facts of the design.
+ */
+
+/** Longest name, in UTF-8 bytes: fits a path of any repository worth locking, and an index key of every engine. */
+export const nameBytesMax = 256;
+/** Longest metadata, in code points (an object counts as its JSON): room for a URL and a sentence, not a payload. */
+export const metadataCharsMax = 1024;
+/** Largest fencing token: the largest integer that JSON carries exactly through every client. */
+export const tokenMax = Number.MAX_SAFE_INTEGER;
+/** Rounds in which a decision may ask for more before it counts as a bug. */
+export const roundsMax = 6;
+/** Most rows one range may bring into a decision: bounds what a single step reads, guards and writes. */
+export const rangeMax = 128;
+/** Most records one sweep (expiry, clean-up) changes in one step, so that a mass expiry never blocks a claim for long. */
+export const sweepWritesMax = 256;
+/** Longest lock delay, in ms: long enough for a stalled request to die, short enough to wait out. */
+export const lockDelayMaxMs = 60_000;
+/** How far a restore lifts the token floor beyond elapsed time: covers clocks that disagree by years of grants. */
+export const restoreTokenJump = 2 ** 40;
+/** Grants per millisecond and name that no engine reaches; makes the floor after a restore exceed any token since. */
+export const grantsPerMsMax = 1000;
+
+/** What an operator decides about leases. All durations in ms. */
+export interface Policy {
+  /** Longest TTL of a lease. One day: a crashed worker must not look busy for longer. */
+  readonly ttlMaxMs: number;
+  /** How long a free name's record (previous holder, attempts) is kept before clean-up folds it into the floor. */
+  readonly recordRetentionMs: number;
+  /** How long after its lease a request id is remembered: a retry later than a day is a new request. */
+  readonly requestRetentionMs: number;
+  /** How long an ended session answers `session_expired` before it is unknown. */
+  readonly sessionRetentionMs: number;
+  /** How long audit records are kept. */
+  readonly auditRetentionMs: number;
+}
+
+const hourMs = 3_600_000;
+
+export const policyDefault: Policy = {
+  ttlMaxMs: 24 * hourMs,
+  recordRetentionMs: 24 * hourMs,
+  requestRetentionMs: 24 * hourMs,
+  sessionRetentionMs: hourMs,
+  auditRetentionMs: 365 * 24 * hourMs,
+};

@@ -1,0 +1,182 @@
+/**
+ * What Holdfast remembers. Records are immutable values: a change makes a new one. All instants (`…At`) are
+ * engine time in whole milliseconds, see docs/architecture.md; 0 in `dueAt`, `gcAt`, `availableAt` means none.
+ */
+
+export type Metadata = string | { readonly [key: string]: unknown } | null;
+
+/** How a lease came to its end. */
+export type EndedHow = "released" | "expired" | "forced" | "session";
+
+/** The time-bounded right of one holder over one name. `id` is the secret that proves it. */
+export interface Lease {
+  readonly id: string;
+  readonly principal: string;
+  /** Display label under the principal; never an identity. */
+  readonly owner: string | null;
+  readonly sessionId: string | null;
+  /** What others may see of the session. */
+  readonly sessionHash: string | null;
+  readonly metadata: Metadata;
+  /** null: the lease lives exactly as long as its session. */
+  readonly ttlMs: number | null;
+  readonly since: number;
+  readonly renewedAt: number;
+  /** The last instant at which the lease is held, unless its session ends first; null: only the session decides. */
+  readonly expiresAt: number | null;
+  readonly delayMs: number;
+  readonly progress: string | null;
+}
+
+/** The last lease of a name that ended. */
+export interface Ended {
+  readonly leaseId: string;
+  readonly principal: string;
+  readonly owner: string | null;
+  readonly token: number;
+  readonly endedAt: number;
+  readonly how: EndedHow;
+  /** Who ended it and why, for a forced end. */
+  readonly by: string | null;
+  readonly reason: string | null;
+}
+
+export interface Outcome {
+  readonly outcome: "done" | "failed" | "abandoned";
+  readonly note: string | null;
+  readonly at: number;
+}
+
+export interface LockRecord {
+  readonly kind: "lock";
+  readonly space: string;
+  readonly name: string;
+  /** The last token granted. */
+  readonly token: number;
+  /** Grants since the last clean release. */
+  readonly attempts: number;
+  readonly lease: Lease | null;
+  readonly previous: Ended | null;
+  readonly outcome: Outcome | null;
+  /** End of a lock delay. */
+  readonly availableAt: number;
+  /** When somebody must look at this record again. May be early, never late. */
+  readonly dueAt: number;
+  /** When a free record may be folded into the floor. */
+  readonly gcAt: number;
+}
+
+export interface SessionRecord {
+  readonly kind: "session";
+  readonly id: string;
+  readonly hash: string;
+  readonly space: string;
+  readonly principal: string;
+  readonly metadata: Metadata;
+  readonly ttlMs: number;
+  readonly createdAt: number;
+  readonly expiresAt: number;
+  readonly ended: { readonly at: number; readonly how: "deleted" | "expired" } | null;
+  /** Leases bound to it, counted here so that a keepalive reads one record. */
+  readonly leases: number;
+  readonly dueAt: number;
+  readonly gcAt: number;
+}
+
+/** A claim's request id and what it was granted: written in the grant's own step. */
+export interface RequestRecord {
+  readonly kind: "request";
+  readonly space: string;
+  readonly principal: string;
+  readonly requestId: string;
+  readonly fingerprint: string;
+  readonly name: string;
+  readonly leaseId: string;
+  readonly token: number;
+  /** Its lease was seen to be over. */
+  readonly over: boolean;
+  readonly gcAt: number;
+}
+
+/** Per space: below or at `token` nothing is ever granted again. */
+export interface FloorRecord {
+  readonly kind: "floor";
+  readonly space: string;
+  readonly token: number;
+  /** The longest TTL ever granted: how long a restored copy must wait before it may grant. */
+  readonly ttlHighMs: number;
+  /** After a restore: no grant before this instant. */
+  readonly quietUntil: number;
+}
+
+export type Role = "observer" | "worker" | "admin" | "operator";
+
+export interface TokenRecord {
+  readonly kind: "token";
+  readonly id: string;
+  readonly space: string;
+  readonly name: string;
+  /** SHA-256 of the whole bearer token, hex. */
+  readonly hash: string;
+  readonly role: Role;
+  readonly scopes: readonly string[];
+  readonly reentrant: boolean;
+  readonly createdAt: number;
+  readonly createdBy: string;
+  readonly expiresAt: number | null;
+}
+
+/** Keeps a token's name unique in its space. */
+export interface TokenNameRecord {
+  readonly kind: "token-name";
+  readonly id: string;
+}
+
+export type AuditAction = "force_release" | "token_create" | "token_revoke" | "token_rotate" | "restore";
+
+export interface AuditRecord {
+  readonly kind: "audit";
+  readonly id: string;
+  readonly space: string;
+  readonly at: number;
+  readonly principal: string;
+  readonly action: AuditAction;
+  readonly subject: string;
+  readonly reason: string | null;
+  readonly token: number | null;
+  readonly gcAt: number;
+}
+
+export type AnyRecord =
+  | LockRecord
+  | SessionRecord
+  | RequestRecord
+  | FloorRecord
+  | TokenRecord
+  | TokenNameRecord
+  | AuditRecord;
+
+/** What the change feed tells. */
+export interface LeaseEvent {
+  readonly type: "acquired" | "renewed" | "released" | "expired";
+  readonly space: string;
+  readonly name: string;
+  readonly token: number;
+  readonly principal: string;
+  readonly owner: string | null;
+  readonly sessionHash: string | null;
+  readonly since: number;
+  readonly metadata: Metadata;
+  /** null: as long as the session. After an end: when it ended. */
+  readonly expiresAt: number | null;
+  readonly at: number;
+}
+
+/** A bearer token was made, replaced or revoked: other nodes must look again. */
+export interface TokenEvent {
+  readonly type: "token";
+  readonly space: string;
+  readonly id: string;
+}
+
+export type FeedEvent = LeaseEvent | TokenEvent;

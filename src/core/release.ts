@@ -1,0 +1,91 @@
+/** Release and force release (rule 6): ends the lease and serves the queue in one step, never a successor's. */
+import type { Decision, View } from "./decision.js";
+import { deciding } from "./draft.js";
+import { type Heir, noHeirs, type Successors, succeed } from "./heirs.js";
+import { auditKey, lockKey } from "./keys.js";
+import { endLease, settled } from "./lease.js";
+import type { Policy } from "./limits.js";
+import type { Ended, Outcome } from "./records.js";
+import type { Refusal } from "./refusal.js";
+import { current, type LeaseCall } from "./renew.js";
+
+export interface Release extends LeaseCall {
+  readonly outcome: Outcome["outcome"] | null;
+  readonly note: string | null;
+  /** Whether a repeated release of the same lease succeeds. */
+  readonly repeatable: boolean;
+}
+
+export interface ReleaseReply {
+  readonly outcome: { readonly released: true; readonly repeat: boolean } | Refusal;
+  readonly heirs: readonly Heir[];
+}
+
+export function decideRelease(
+  view: View,
+  call: Release,
+  policy: Policy,
+  successors: Successors = noHeirs,
+): Decision<ReleaseReply> {
+  return deciding(view, policy, (draft) => {
+    const heirs: Heir[] = [];
+    const lock = current(draft, call, heirs, successors);
+    if ("refused" in lock) {
+      const repeat = call.repeatable && lock.refused === "not_current" && wasReleasedBy(lock.previous, call);
+      return { outcome: repeat ? { released: true, repeat } : lock, heirs };
+    }
+    const outcome = call.outcome === null ? null : { outcome: call.outcome, note: call.note, at: draft.now };
+    const clean = call.outcome === null || call.outcome === "done";
+    const free = endLease(draft, lock, "released", { at: draft.now, event: "released", outcome, clean });
+    heirs.push(...succeed(draft, call.space, call.name, free, successors));
+    return { outcome: { released: true, repeat: false }, heirs };
+  });
+}
+
+const wasReleasedBy = (previous: Ended | null, call: LeaseCall): boolean =>
+  previous !== null &&
+  previous.how === "released" &&
+  previous.leaseId === call.leaseId &&
+  previous.principal === call.principal;
+
+export interface ForceRelease {
+  readonly space: string;
+  readonly name: string;
+  readonly by: string;
+  readonly reason: string;
+  readonly auditId: string;
+}
+
+export interface ForceReleaseReply {
+  readonly ended: Ended | null;
+  readonly heirs: readonly Heir[];
+}
+
+/** Ends whatever lease there is; who did it and why is told to the holder and kept in the audit. */
+export function decideForceRelease(
+  view: View,
+  call: ForceRelease,
+  policy: Policy,
+  successors: Successors = noHeirs,
+): Decision<ForceReleaseReply> {
+  return deciding(view, policy, (draft) => {
+    const lock = settled(draft, draft.get(lockKey(call.space, call.name)));
+    if (lock === null || lock.lease === null)
+      return { ended: null, heirs: succeed(draft, call.space, call.name, lock, successors) };
+    const { by, reason } = call;
+    const free = endLease(draft, lock, "forced", { at: draft.now, event: "released", by, reason });
+    draft.put(auditKey(call.space, call.auditId), {
+      kind: "audit",
+      id: call.auditId,
+      space: call.space,
+      at: draft.now,
+      principal: by,
+      action: "force_release",
+      subject: call.name,
+      reason,
+      token: lock.token,
+      gcAt: draft.now + policy.auditRetentionMs,
+    });
+    return { ended: free.previous, heirs: succeed(draft, call.space, call.name, free, successors) };
+  });
+}

@@ -1,0 +1,105 @@
+/** Renew and extend (rules 4 and 5): only the live lease goes on, nothing is ever revived, the token stays. */
+import type { Decision, View } from "./decision.js";
+import { type Draft, deciding } from "./draft.js";
+import { type Heir, noHeirs, type Successors, succeed } from "./heirs.js";
+import { floorKey, type Key, lockKey } from "./keys.js";
+import { holdingNow, holdingOf, prolong, sessionOf, settled } from "./lease.js";
+import type { Policy } from "./limits.js";
+import type { LockRecord } from "./records.js";
+import type { Holding, Refusal } from "./refusal.js";
+
+/** A holder speaking of its lease. */
+export interface LeaseCall {
+  readonly space: string;
+  readonly name: string;
+  readonly principal: string;
+  readonly leaseId: string;
+}
+
+export interface Renewal extends LeaseCall {
+  readonly ttlMs: number | null;
+  readonly progress?: string;
+}
+
+export interface RenewReply {
+  readonly outcome: { readonly renewed: Holding; readonly capped: boolean } | Refusal;
+  readonly heirs: readonly Heir[];
+}
+
+export const leaseCallKeys = (call: LeaseCall): Key[] => [
+  lockKey(call.space, call.name),
+  floorKey(call.space),
+];
+
+/** The settled record if the caller holds it, else why not. Serves the queue if settling freed the name. */
+export function current(
+  draft: Draft,
+  call: LeaseCall,
+  heirs: Heir[],
+  successors: Successors,
+): (LockRecord & { readonly lease: NonNullable<LockRecord["lease"]> }) | Refusal {
+  const key = lockKey(call.space, call.name);
+  const before = draft.get(key);
+  const lock = settled(draft, before);
+  if (before?.lease && lock !== null && lock.lease === null)
+    heirs.push(...succeed(draft, call.space, call.name, lock, successors));
+  const holding = holdingNow(draft, draft.get(key));
+  if (
+    holding !== null &&
+    holding.lock.lease.id === call.leaseId &&
+    holding.lock.lease.principal === call.principal
+  )
+    return holding.lock;
+  return { refused: "not_current", holding, previous: lock?.previous ?? null, now: draft.now };
+}
+
+export function decideRenew(
+  view: View,
+  call: Renewal,
+  policy: Policy,
+  successors: Successors = noHeirs,
+): Decision<RenewReply> {
+  return deciding(view, policy, (draft) => renewOne(draft, call, successors));
+}
+
+/** Many renewals in one step: one commit, whatever the number. */
+export function decideRenewMany(
+  view: View,
+  calls: readonly Renewal[],
+  policy: Policy,
+  successors: Successors = noHeirs,
+): Decision<readonly RenewReply[]> {
+  return deciding(view, policy, (draft) => {
+    draft.require(calls.flatMap(leaseCallKeys));
+    return calls.map((call) => renewOne(draft, call, successors));
+  });
+}
+
+function renewOne(draft: Draft, call: Renewal, successors: Successors): RenewReply {
+  const heirs: Heir[] = [];
+  const lock = current(draft, call, heirs, successors);
+  if ("refused" in lock) return { outcome: lock, heirs };
+  const next = prolong(draft, lock, lock.lease, call.ttlMs, call.progress);
+  return { outcome: { renewed: holdingOf(next, sessionOf(draft, next), draft.now), capped: false }, heirs };
+}
+
+/** Lengthens the lease to now + `ttlMs`, never past the policy's maximum, never shorter than it is. */
+export function decideExtend(
+  view: View,
+  call: LeaseCall & { readonly ttlMs: number },
+  policy: Policy,
+  successors: Successors = noHeirs,
+): Decision<RenewReply> {
+  return deciding(view, policy, (draft) => {
+    const heirs: Heir[] = [];
+    const lock = current(draft, call, heirs, successors);
+    if ("refused" in lock) return { outcome: lock, heirs };
+    const capped = call.ttlMs > policy.ttlMaxMs;
+    const wanted = draft.now + Math.min(call.ttlMs, policy.ttlMaxMs);
+    const { lease } = lock;
+    const lengthens = lease.expiresAt !== null && wanted > lease.expiresAt;
+    // Keeps the lease's own TTL: the next plain renew must not repeat the long one.
+    const next = lengthens ? prolong(draft, lock, { ...lease, expiresAt: wanted }, null) : lock;
+    return { outcome: { renewed: holdingOf(next, sessionOf(draft, next), draft.now), capped }, heirs };
+  });
+}

@@ -1,0 +1,28 @@
+/** How a session ends: by its holder's wish or by time. Its leases are over in that very moment. */
+import type { Draft } from "./draft.js";
+import { sessionKey } from "./keys.js";
+import type { SessionRecord } from "./records.js";
+
+/** The session as it truly is now: ended here, in this step, if its time has passed. */
+export function endSessionIfOver(draft: Draft, session: SessionRecord): SessionRecord {
+  if (session.ended !== null || draft.now <= session.expiresAt) return session;
+  return endSession(draft, session, "expired", session.expiresAt);
+}
+
+export function endSession(
+  draft: Draft,
+  session: SessionRecord,
+  how: "deleted" | "expired",
+  at: number,
+): SessionRecord {
+  const empty = session.leases === 0;
+  const next: SessionRecord = {
+    ...session,
+    ended: { at, how },
+    // Stays due until its last lease is settled, so that the sweep finds it also after a restart.
+    dueAt: empty ? 0 : Math.min(session.dueAt, at),
+    gcAt: empty ? draft.now + draft.policy.sessionRetentionMs : 0,
+  };
+  draft.put(sessionKey(session.space, session.id), next);
+  return next;
+}

@@ -1,0 +1,133 @@
+/**
+ * What time brings: settling what is due and cleaning up what nobody needs any more. Both work in bounded steps
+ * over an index, so their cost does not grow with the number of leases.
+ */
+import type { Decision, Range, View } from "./decision.js";
+import { type Draft, deciding } from "./draft.js";
+import { type Heir, noHeirs, plainOnly, requireHeirs, type Successors, succeed } from "./heirs.js";
+import { floorKey, type Key, lockKey, requestKey, sessionKey, sortableInstant } from "./keys.js";
+import { noFloor, save, settled } from "./lease.js";
+import { type Policy, rangeMax, sweepWritesMax } from "./limits.js";
+import type { AnyRecord, LockRecord, RequestRecord } from "./records.js";
+import { drain } from "./session.js";
+import { endSessionIfOver } from "./session-end.js";
+
+export interface SweepReply {
+  readonly heirs: readonly Heir[];
+  /** There is more that is due already. */
+  readonly more: boolean;
+  readonly settled: number;
+}
+
+/** Due strictly before now: at its last instant a lease is still held. */
+export const dueRange = (now: number): Range => ({
+  index: "due",
+  from: "",
+  to: sortableInstant(now),
+  limit: rangeMax,
+});
+
+export function decideSweep(
+  view: View,
+  policy: Policy,
+  successors: Successors = noHeirs,
+): Decision<SweepReply> {
+  return deciding(view, policy, (draft) => {
+    const range = dueRange(draft.now);
+    const rows = draft.range(range);
+    draft.require(rows.map((row) => row.key));
+    draft.require(rows.flatMap((row) => sessionKeysOf(draft.get(row.key))));
+    const plain = plainOnly(successors);
+    requireHeirs(draft, rows.map((row) => row.key).filter(isLockKey), plain);
+    const heirs: Heir[] = [];
+    let count = 0;
+    for (const row of rows) {
+      if (draft.writeCount >= sweepWritesMax) return { heirs, more: true, settled: count };
+      heirs.push(...settleDue(draft, draft.get(row.key), plain));
+      count++;
+    }
+    return { heirs, more: rows.length === range.limit || sessionsLeft(draft, rows), settled: count };
+  });
+}
+
+function settleDue(draft: Draft, record: AnyRecord | null, successors: Successors): readonly Heir[] {
+  if (record?.kind === "lock") {
+    const lock = settled(draft, record);
+    if (lock === null) return [];
+    // An early entry: the lease was renewed since. Now it moves to where it belongs.
+    if (lock.lease !== null) save(draft, { ...lock, dueAt: lock.lease.expiresAt ?? 0 });
+    return succeed(draft, record.space, record.name, lock, successors);
+  }
+  if (record?.kind !== "session") return [];
+  const session = endSessionIfOver(draft, record);
+  if (session.ended !== null) return drain(draft, session, successors).heirs;
+  draft.put(sessionKey(session.space, session.id), { ...session, dueAt: session.expiresAt });
+  return [];
+}
+
+/** An ended session that still has leases after this step stays due. */
+const sessionsLeft = (draft: Draft, rows: readonly { readonly key: Key }[]): boolean =>
+  rows.some((row) => {
+    const record = draft.get(row.key);
+    return record?.kind === "session" && record.ended !== null && record.leases > 0;
+  });
+
+const isLockKey = (key: Key): key is Key<LockRecord> => key.startsWith("lock/");
+
+function sessionKeysOf(record: AnyRecord | null): Key[] {
+  const id = record?.kind === "lock" ? record.lease?.sessionId : null;
+  return record?.kind === "lock" && id ? [sessionKey(record.space, id)] : [];
+}
+
+export interface CleanReply {
+  readonly removed: number;
+  readonly more: boolean;
+}
+
+/** Removes free records, spent request ids, ended sessions and old audit records; tokens go into the floor. */
+export function decideClean(view: View, policy: Policy): Decision<CleanReply> {
+  return deciding(view, policy, (draft) => {
+    const range: Range = { index: "gc", from: "", to: sortableInstant(draft.now), limit: rangeMax };
+    const rows = draft.range(range);
+    draft.require(rows.map((row) => row.key));
+    draft.require(rows.flatMap((row) => floorKeysOf(draft.get(row.key))));
+    draft.require(rows.flatMap((row) => currentLeaseKeys(draft.get(row.key))));
+    let removed = 0;
+    for (const row of rows) if (cleanOne(draft, row.key, draft.get(row.key))) removed++;
+    return { removed, more: rows.length === range.limit };
+  });
+}
+
+const floorKeysOf = (record: AnyRecord | null): Key[] =>
+  record?.kind === "lock" ? [floorKey(record.space)] : [];
+
+const currentLeaseKeys = (record: AnyRecord | null): Key[] =>
+  record?.kind === "request" ? [lockKey(record.space, record.name)] : [];
+
+function cleanOne(draft: Draft, key: Key, record: AnyRecord | null): boolean {
+  if (record === null) return false;
+  if (record.kind === "lock") raiseFloor(draft, record);
+  if (record.kind === "request" && stillCurrent(draft, record)) return false;
+  draft.put(key, null);
+  return true;
+}
+
+function raiseFloor(draft: Draft, lock: LockRecord): void {
+  const key = floorKey(lock.space);
+  const floor = draft.get(key) ?? noFloor(lock.space);
+  if (lock.token > floor.token) draft.put(key, { ...floor, token: lock.token });
+}
+
+/** A request id outlives its lease, however long that was renewed. */
+function stillCurrent(draft: Draft, record: RequestRecord): boolean {
+  const lock = draft.get(lockKey(record.space, record.name));
+  const endedAt = lock?.previous?.leaseId === record.leaseId ? lock.previous.endedAt : null;
+  const live = lock?.lease?.id === record.leaseId;
+  // Its end was overwritten by a later lease: it lies between the last look and now, so keep it from now.
+  const from = live || (endedAt === null && !record.over) ? draft.now : (endedAt ?? 0);
+  const keepUntil = from + draft.policy.requestRetentionMs;
+  if (draft.now > keepUntil) return false;
+  const key = requestKey(record.space, record.principal, record.requestId);
+  draft.put(key, { ...record, over: !live, gcAt: keepUntil });
+  return true;
+}

@@ -1,0 +1,85 @@
+/**
+ * Taking one settled name (rules 1, 2, 3, 11 and 12): granted, given back to its own holder, or refused.
+ */
+import type { Range } from "./decision.js";
+import type { Draft } from "./draft.js";
+import { afterPrefix, floorKey, type Key, lockKey, sessionKey, sortable } from "./keys.js";
+import { type Claim, grant, holdingNow, holdingOf, prolong, sessionOf, settled } from "./lease.js";
+import { rangeMax } from "./limits.js";
+import { overlapOf } from "./names.js";
+import type { LockRecord } from "./records.js";
+import type { Holding, Refusal } from "./refusal.js";
+
+export interface Granted {
+  readonly granted: Holding;
+  /** how: a new grant, the caller's own lease again by proof, or a repeated request id. */
+  readonly how: "new" | "again" | "repeat";
+}
+
+/** Grants the settled `lock` to the claim, or says why not. */
+export function takeOrRefuse(draft: Draft, lock: LockRecord | null, claim: Claim): Granted | Refusal {
+  const { now } = draft;
+  if (lock !== null && lock.lease !== null) {
+    const { lease } = lock;
+    if (!isSameHolder(lock, claim))
+      return { refused: "held", holding: holdingOf(lock, sessionOf(draft, lock), now) };
+    const again =
+      lease.ttlMs === null && claim.ttlMs === null
+        ? lock
+        : prolong(draft, lock, { ...lease, ttlMs: claim.ttlMs ?? lease.ttlMs }, null);
+    return { granted: holdingOf(again, sessionOf(draft, again), now), how: "again" };
+  }
+  if (lock !== null && lock.availableAt !== 0)
+    return { refused: "delayed", availableAt: lock.availableAt, now, why: "lock_delay" };
+  const quietUntil = draft.get(floorKey(claim.space))?.quietUntil ?? 0;
+  if (now <= quietUntil) return { refused: "delayed", availableAt: quietUntil, now, why: "restore" };
+  const overlapping = overlapRefusal(draft, claim);
+  if (overlapping !== null) return overlapping;
+  return { granted: grant(draft, lock, claim), how: "new" };
+}
+
+/** Rule 3: the same lease comes back only on proof, and only to the principal it belongs to. */
+function isSameHolder(lock: LockRecord, claim: Claim): boolean {
+  const { lease } = lock;
+  if (lease === null || lease.principal !== claim.principal) return false;
+  if (claim.proof !== null) return claim.proof === lease.id;
+  if (claim.sessionId !== null) return claim.sessionId === lease.sessionId;
+  return claim.reentrant && lease.sessionId === null && sameMetadata(lease.metadata, claim.metadata);
+}
+
+const sameMetadata = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other);
+
+/** Rule 12: another's live lease on a name above or below this one. */
+function overlapRefusal(draft: Draft, claim: Claim): Refusal | null {
+  const { names, prefixes } = overlapOf(claim.name);
+  if (names.length === 0 && prefixes.length === 0) return null;
+  const ranges = prefixes.map((prefix) => heldRange(claim.space, prefix));
+  const keys = names.map((name) => lockKey(claim.space, name));
+  draft.require(keys, ranges);
+  for (const range of ranges) for (const row of draft.range(range)) keys.push(row.key as Key<LockRecord>);
+  draft.require(keys);
+  draft.require(keys.flatMap((key) => sessionKeyOf(draft.get(key))));
+  for (const key of keys) {
+    const holding = holdingNow(draft, settled(draft, draft.get(key)));
+    if (holding !== null && holding.lock.name !== claim.name && !isOwnLease(holding, claim))
+      return { refused: "held", holding };
+  }
+  const full = ranges.some((range) => draft.range(range).length === range.limit);
+  return full ? { refused: "overlap_too_wide", limit: rangeMax } : null;
+}
+
+function sessionKeyOf(lock: LockRecord | null): Key[] {
+  const id = lock?.lease?.sessionId;
+  return lock !== null && id ? [sessionKey(lock.space, id)] : [];
+}
+
+/** Overlapping leases of one session do not stand in each other's way. */
+const isOwnLease = (holding: Holding, claim: Claim): boolean =>
+  claim.sessionId !== null &&
+  holding.lock.lease.sessionId === claim.sessionId &&
+  holding.lock.lease.principal === claim.principal;
+
+function heldRange(space: string, prefix: string): Range {
+  const from = `${space}/${sortable(prefix)}`;
+  return { index: "held", from, to: afterPrefix(from), limit: rangeMax };
+}

@@ -1,0 +1,41 @@
+/**
+ * One process per data file. The lock is one that the operating system takes back when the process dies, however
+ * it dies: an exclusive transaction on a small database beside the data file.
+ */
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { StoreError } from "../../store/store.js";
+import { type Database, openDatabase } from "./binding.js";
+
+export class FileLock {
+  readonly #database: Database;
+  readonly #pidPath: string;
+
+  constructor(path: string) {
+    this.#pidPath = `${path}.pid`;
+    this.#database = openDatabase(`${path}.lock`);
+    try {
+      this.#database.exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE");
+    } catch (error) {
+      this.#database.close();
+      throw new StoreError("unavailable", `${path} is in use by another Holdfast process${this.#owner()}: stop it first, or talk to it with --server`, {
+        cause: error,
+      });
+    }
+    writeFileSync(this.#pidPath, `${process.pid}\n`, { mode: 0o600 });
+  }
+
+  /** Only for the message: the lock itself does not trust this file. */
+  #owner(): string {
+    try {
+      return ` (process ${readFileSync(this.#pidPath, "utf8").trim()})`;
+    } catch {
+      return "";
+    }
+  }
+
+  release(): void {
+    rmSync(this.#pidPath, { force: true });
+    this.#database.exec("ROLLBACK");
+    this.#database.close();
+  }
+}

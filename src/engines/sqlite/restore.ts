@@ -1,0 +1,182 @@
+/**
+ * Making a backup live again. Since it was taken the world went on: tokens were granted and leases may be held
+ * that the copy does not know. So the first use of a stamped copy lifts every space's token floor above anything
+ * that can have been granted since, ends what the copy believes to be held, forgets request ids, starts a new
+ * feed, and lets nothing be granted until the longest lease that may still be out there is over.
+ */
+import { existsSync } from "node:fs";
+import { auditKey, floorKey, indexEntries, type Key } from "../../core/keys.js";
+import { grantsPerMsMax, restoreTokenJump } from "../../core/limits.js";
+import type { AnyRecord, AuditRecord, FloorRecord, LockRecord } from "../../core/records.js";
+import { StoreError } from "../../store/store.js";
+import { type Database, openDatabase } from "./binding.js";
+import { entryLine, fromLines, recordLine } from "./lines.js";
+import { damaged, getMeta, makeDurable, newEpoch, prepareSchema, setMeta } from "./schema.js";
+
+export interface RestoreOptions {
+  /** How long to grant nothing: undefined, as long as the longest TTL in the copy. */
+  readonly quietMs?: number;
+  readonly wallNow: number;
+  readonly principal: string;
+  readonly auditRetentionMs: number;
+  readonly auditId: string;
+}
+
+export interface Restored {
+  readonly spaces: number;
+  readonly leasesEnded: number;
+  readonly quietMs: number;
+}
+
+/** A stamped copy must go through `restoreCopy` before anything is granted from it. */
+export function refuseUnstamped(path: string): void {
+  if (!existsSync(path)) return;
+  const database = openDatabase(path, { readOnly: true });
+  try {
+    if (getMeta(database, "stamp") !== null)
+      throw new StoreError(
+        "unsupported",
+        `${path} is a backup that was not restored: run: holdfast restore ${path} --data DIR`,
+      );
+  } catch (error) {
+    if (error instanceof StoreError) throw error;
+    // Not a data file of ours, or a damaged one: opening it says which.
+  } finally {
+    database.close();
+  }
+}
+
+/** Turns a copy of a backup, already in its place, into a data file that can be served. One transaction. */
+export function restoreCopy(path: string, options: RestoreOptions): Restored {
+  const database = openDatabase(path);
+  try {
+    makeDurable(database, path);
+    prepareSchema(database, path);
+    const stamp = getMeta(database, "stamp");
+    if (stamp === null)
+      throw new StoreError("unsupported", `${path} is not a backup made by holdfast backup: nothing was changed`);
+    database.exec("BEGIN IMMEDIATE");
+    applyLog(database);
+    const restored = rewrite(database, Number(stamp), options);
+    database.exec("DELETE FROM feed; DELETE FROM meta WHERE key = 'stamp'");
+    setMeta(database, "epoch", newEpoch());
+    database.exec("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)");
+    return restored;
+  } catch (error) {
+    if (error instanceof StoreError) throw error;
+    throw damaged(path, error instanceof Error ? error.message : String(error));
+  } finally {
+    database.close();
+  }
+}
+
+function applyLog(database: Database): void {
+  const put = database.prepare("INSERT OR REPLACE INTO tree (key, value) VALUES (?, ?)");
+  const remove = database.prepare("DELETE FROM tree WHERE key = ?");
+  let last = Number(getMeta(database, "applied") ?? 0);
+  for (const row of database.prepare("SELECT seq, writes FROM log ORDER BY seq").all()) {
+    for (const [key, value] of fromLines(String(row["writes"])))
+      if (value === null) remove.run(key);
+      else put.run(key, value);
+    last = Number(row["seq"]);
+  }
+  database.exec("DELETE FROM log");
+  setMeta(database, "applied", last);
+}
+
+function rewrite(database: Database, stampedAt: number, options: RestoreOptions): Restored {
+  const storedEngine = Number(getMeta(database, "engine_at") ?? 0);
+  const storedWall = Number(getMeta(database, "wall_at") ?? stampedAt);
+  const now = storedEngine + Math.max(0, options.wallNow - storedWall);
+  const elapsed = Math.max(0, options.wallNow - stampedAt);
+  const floors = new Map<string, FloorRecord>();
+  let leasesEnded = 0;
+  const put = (key: Key, before: AnyRecord | null, after: AnyRecord | null): void => replace(database, key, before, after);
+  for (const { key, record } of records(database)) {
+    if (record.kind === "floor") raise(floors, record.space, record.token, record.ttlHighMs);
+    if (record.kind === "session" || record.kind === "request") put(key, record, null);
+    if (record.kind !== "lock") continue;
+    raise(floors, record.space, record.token, 0);
+    if (record.lease === null) continue;
+    leasesEnded++;
+    raise(floors, record.space, record.token, record.lease.ttlMs ?? 0);
+    put(key, record, ended(record, now, options));
+  }
+  let quiet = 0;
+  for (const [space, floor] of floors) {
+    const quietMs = options.quietMs ?? floor.ttlHighMs;
+    quiet = Math.max(quiet, quietMs);
+    const token = floor.token + restoreTokenJump + elapsed * grantsPerMsMax;
+    put(floorKey(space), null, { ...floor, token, quietUntil: now + quietMs });
+    put(auditKey(space, options.auditId), null, auditOf(space, now, stampedAt, options));
+  }
+  setMeta(database, "engine_at", now);
+  setMeta(database, "wall_at", options.wallNow);
+  return { spaces: floors.size, leasesEnded, quietMs: quiet };
+}
+
+function raise(floors: Map<string, FloorRecord>, space: string, token: number, ttlHighMs: number): void {
+  const floor = floors.get(space) ?? { kind: "floor", space, token: 0, ttlHighMs: 0, quietUntil: 0 };
+  floors.set(space, {
+    ...floor,
+    token: Math.max(floor.token, token),
+    ttlHighMs: Math.max(floor.ttlHighMs, ttlHighMs),
+  });
+}
+
+function ended(lock: LockRecord, now: number, options: RestoreOptions): LockRecord {
+  const lease = lock.lease;
+  if (lease === null) return lock;
+  return {
+    ...lock,
+    lease: null,
+    previous: {
+      leaseId: lease.id,
+      principal: lease.principal,
+      owner: lease.owner,
+      token: lock.token,
+      endedAt: now,
+      how: "forced",
+      by: options.principal,
+      reason: "restored from a backup",
+    },
+    dueAt: 0,
+    availableAt: 0,
+    gcAt: now,
+  };
+}
+
+const auditOf = (space: string, now: number, stampedAt: number, options: RestoreOptions): AuditRecord => ({
+  kind: "audit",
+  id: options.auditId,
+  space,
+  at: now,
+  principal: options.principal,
+  action: "restore",
+  subject: `backup of ${new Date(stampedAt).toISOString()}`,
+  reason: null,
+  token: null,
+  gcAt: now + options.auditRetentionMs,
+});
+
+function* records(database: Database): Generator<{ key: Key; record: AnyRecord }> {
+  const prefix = recordLine("");
+  const page = database.prepare("SELECT key, value FROM tree WHERE key > ? AND key < ? ORDER BY key LIMIT 1000");
+  for (let after = prefix; ; ) {
+    const rows = page.all(after, "r0");
+    for (const row of rows) {
+      after = String(row["key"]);
+      yield { key: after.slice(prefix.length), record: JSON.parse(String(row["value"])) as AnyRecord };
+    }
+    if (rows.length === 0) return;
+  }
+}
+
+function replace(database: Database, key: Key, before: AnyRecord | null, after: AnyRecord | null): void {
+  const put = database.prepare("INSERT OR REPLACE INTO tree (key, value) VALUES (?, ?)");
+  const remove = database.prepare("DELETE FROM tree WHERE key = ?");
+  for (const { index, sort } of before === null ? [] : indexEntries(key, before)) remove.run(entryLine(`${index}/${sort}`));
+  for (const { index, sort } of after === null ? [] : indexEntries(key, after)) put.run(entryLine(`${index}/${sort}`), key);
+  if (after === null) remove.run(recordLine(key));
+  else put.run(recordLine(key), JSON.stringify(after));
+}

@@ -1,0 +1,110 @@
+/**
+ * The data file: its marks, its tables, its versions. Opening says clearly what it cannot use: a file of another
+ * program, of a newer Holdfast, or a damaged one.
+ */
+import { randomBytes } from "node:crypto";
+import { statSync } from "node:fs";
+import { StoreError } from "../../store/store.js";
+import type { Database } from "./binding.js";
+
+/** "HOLD": marks the file as ours. */
+const applicationId = 0x484f_4c44;
+export const schemaVersion = 1;
+
+/**
+ * log: committed batches whose writes are not yet in `tree`. feed: events of committed batches, by the number of
+ * their first. tree: every record and index entry, in key order. meta: a few facts, see below.
+ */
+const tablesV1 = `
+  CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
+  CREATE TABLE log (seq INTEGER PRIMARY KEY, engine_at INTEGER NOT NULL, wall_at INTEGER NOT NULL, writes TEXT NOT NULL) STRICT;
+  CREATE TABLE feed (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, at INTEGER NOT NULL, events TEXT NOT NULL) STRICT;
+  CREATE TABLE tree (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+`;
+
+/** One step per version: what turns a file of version n into n + 1. */
+const migrations: readonly ((database: Database) => void)[] = [
+  (database) => {
+    database.exec(tablesV1);
+    setMeta(database, "epoch", newEpoch());
+  },
+];
+
+export const newEpoch = (): string => randomBytes(6).toString("hex");
+
+/** Facts in `meta`: epoch of the feed, seq up to which `tree` is complete, number of the last event, clock pair, backup stamp. */
+export type MetaKey = "epoch" | "applied" | "last_event" | "engine_at" | "wall_at" | "stamp";
+
+export function getMeta(database: Database, key: MetaKey): string | number | null {
+  const row = database.prepare("SELECT value FROM meta WHERE key = ?").get(key);
+  return (row?.["value"] as string | number | undefined) ?? null;
+}
+
+export function setMeta(database: Database, key: MetaKey, value: string | number): void {
+  database.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)").run(key, value);
+}
+
+const pragma = (database: Database, name: string): unknown => Object.values(database.prepare(`PRAGMA ${name}`).get() ?? {})[0];
+
+/** Sets and checks what durability rests on. For every connection that writes. */
+export function makeDurable(database: Database, path: string): void {
+  database.exec("PRAGMA busy_timeout = 5000");
+  const mode = pragma(database, "journal_mode = WAL");
+  database.exec("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0");
+  const synchronous = pragma(database, "synchronous");
+  if (mode !== "wal" || synchronous !== 2)
+    throw new StoreError(
+      "unsupported",
+      `${path}: the file system does not let SQLite keep commits safe (journal_mode=${String(mode)}, synchronous=${String(synchronous)}): put the data on a local disk`,
+    );
+}
+
+/** Opens or creates the tables; refuses what is not ours, newer or damaged. */
+export function prepareSchema(database: Database, path: string): void {
+  const version = Number(pragma(database, "user_version"));
+  const id = Number(pragma(database, "application_id"));
+  const tables = Number(Object.values(database.prepare("SELECT count(*) FROM sqlite_schema").get() ?? {})[0]);
+  if (id === 0 && version === 0 && tables === 0) create(database);
+  else if (id !== applicationId)
+    throw new StoreError("corrupt", `${path} is a database, but not one of Holdfast: name another file`);
+  else if (version > schemaVersion)
+    throw new StoreError(
+      "unsupported",
+      `${path} was written by a newer Holdfast (schema ${version}, this one knows up to ${schemaVersion}): upgrade this program; the file was not touched`,
+    );
+  else migrate(database, version);
+}
+
+/** Files up to this size are checked page by page at each start; larger ones would make the start slow. */
+const fullCheckBytesMax = 16 * 2 ** 20;
+
+/** Refuses a file that is cut off or, where that is quick to tell, damaged inside. After the log was copied into it. */
+export function checkIntact(database: Database, path: string): void {
+  const expected = Number(pragma(database, "page_count")) * Number(pragma(database, "page_size"));
+  const actual = statSync(path).size;
+  if (actual < expected) throw damaged(path, `${actual} bytes long instead of ${expected}`);
+  if (actual > fullCheckBytesMax) return;
+  const damage = String(pragma(database, "quick_check(1)"));
+  if (damage !== "ok") throw damaged(path, damage);
+}
+
+export function damaged(path: string, what: string): StoreError {
+  return new StoreError(
+    "corrupt",
+    `${path} is damaged (${what}): stop, keep a copy of the file with its -wal, and restore the last backup with: holdfast restore BACKUP --data DIR`,
+  );
+}
+
+function create(database: Database): void {
+  // Must come before the first table: lets the file shrink again in small steps.
+  database.exec("PRAGMA auto_vacuum = INCREMENTAL; VACUUM");
+  migrate(database, 0);
+}
+
+function migrate(database: Database, from: number): void {
+  for (let version = from; version < schemaVersion; version++) {
+    database.exec("BEGIN IMMEDIATE");
+    migrations[version]?.(database);
+    database.exec(`PRAGMA user_version = ${version + 1}; PRAGMA application_id = ${applicationId}; COMMIT`);
+  }
+}

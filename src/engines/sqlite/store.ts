@@ -1,0 +1,412 @@
+/**
+ * The embedded engine. Decisions run on the main thread, one after the other, over memory and file; their writes
+ * gather in a batch while the one before is on its way to the disk. A reply leaves when its batch is durable. If
+ * a commit fails, everything that was built on it is refused, and memory is made anew from the file before the
+ * next decision.
+ */
+import { statSync } from "node:fs";
+import { Worker } from "node:worker_threads";
+import type { Decide, Range, Write } from "../../core/decision.js";
+import type { Key } from "../../core/keys.js";
+import type { FeedEvent } from "../../core/records.js";
+import { Bell, cursorOf, type FeedSource, follow, type NumberedEvent } from "../../store/feed.js";
+import { Ordered } from "../../store/ordered.js";
+import { type Change, type Cursor, type ListRow, type Store, StoreError, type StoreFacts } from "../../store/store.js";
+import { EngineClock } from "./engine-clock.js";
+import type { FileLock } from "./file-lock.js";
+import { fromLines, parseLine, toLines } from "./lines.js";
+import type { FromKeeper, FromWriter, Opened, ToKeeper, ToWriter, WriterOptions } from "./messages.js";
+import type { SqliteOptions } from "./open.js";
+import { Reader } from "./reader.js";
+import { LayeredView, ReadCache } from "./view.js";
+
+/** Write-ahead log size at which the keeper starts to copy it away. */
+const checkpointBytes = 16 * 2 ** 20;
+/** How often the log's size is looked at and the clock pair stored. */
+const tickMs = 1000;
+/** Events kept in memory for followers that are up to date. */
+const recentEventsMax = 8192;
+/** First and longest pause between attempts to open the file again after a failure. */
+const reopenFirstMs = 100;
+const reopenMaxMs = 5000;
+
+interface Waiting {
+  readonly resolve: () => void;
+  readonly reject: (error: StoreError) => void;
+}
+
+/** Writes on their way to the disk, and who waits for them. */
+class OpenBatch {
+  writes: Write[] = [];
+  events: FeedEvent[] = [];
+  waiting: Waiting[] = [];
+  constructor(readonly seq: number) {}
+}
+
+export class SqliteStore implements Store, FeedSource {
+  readonly facts: StoreFacts;
+  readonly #options: SqliteOptions;
+  readonly #lock: FileLock;
+  readonly #clock: EngineClock;
+  readonly #writer: Worker;
+  readonly #keeper: Worker;
+  readonly #recent = new Ordered();
+  readonly #cache: ReadCache;
+  readonly #bell = new Bell();
+  readonly #backups = new Map<number, { resolve: () => void; reject: (error: StoreError) => void }>();
+  #reader: Reader | null = null;
+  #state: "opening" | "open" | "failed" | "closed" = "opening";
+  #trouble = "the data file is being opened";
+  #gathering = new OpenBatch(1);
+  #flying: OpenBatch | null = null;
+  #flushScheduled = false;
+  #durableSeq = 0;
+  #appliedSeq = 0;
+  #lastEvent = 0;
+  #nextEvent = 1;
+  #recentEvents: NumberedEvent[] = [];
+  #trimmedEvent = 0;
+  #epoch = "";
+  #backlogBytes = 0;
+  #checkpointing = false;
+  #reopenMs = reopenFirstMs;
+  #lastCommitAt = 0;
+  #ticker: NodeJS.Timeout | undefined;
+  #opened: { resolve: () => void; reject: (error: StoreError) => void } | null = null;
+  #closedByWriter: (() => void) | null = null;
+
+  constructor(options: SqliteOptions, lock: FileLock) {
+    this.#options = options;
+    this.#lock = lock;
+    this.#clock = new EngineClock(options.clocks);
+    this.#cache = new ReadCache(options.cacheRecordsMax);
+    this.facts = { engine: "sqlite", location: options.path, order: "node", keysMax: Number.MAX_SAFE_INTEGER };
+    const { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax } = options;
+    const workerData: WriterOptions = { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax };
+    this.#writer = new Worker(new URL("./writer.js", import.meta.url), { workerData });
+    this.#keeper = new Worker(new URL("./keeper.js", import.meta.url), { workerData: { path } });
+    this.#writer.on("message", (message: FromWriter) => this.#onWriter(message));
+    this.#writer.on("error", (error) => this.#fail(0, false, `the writer thread stopped: ${error.message}`));
+    this.#keeper.on("message", (message: FromKeeper) => this.#onKeeper(message));
+    this.#keeper.unref();
+  }
+
+  /** Resolves when the file is ready, rejects if it cannot be used. */
+  open(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#opened = { resolve, reject };
+      this.#toWriter({ type: "open" });
+    });
+  }
+
+  transact<Reply>(_keys: readonly Key[], decide: Decide<Reply>, signal?: AbortSignal): Promise<Reply> {
+    const reader = this.#reader;
+    if (this.#state !== "open" || reader === null) return Promise.reject(this.#refusal());
+    if (signal?.aborted) return Promise.reject(new StoreError("unavailable", "cancelled before it began"));
+    const view = new LayeredView(this.#clock.now(), this.#recent, this.#cache, reader);
+    const decision = decide(view);
+    if ("need" in decision)
+      return Promise.reject(new StoreError("unsupported", "a decision asked for what this engine had already shown"));
+    const { reply, writes, events } = decision;
+    if (writes.length > 0 || events.length > 0) return this.#join(writes, events, reply);
+    return view.newestSeq <= this.#durableSeq ? Promise.resolve(reply) : this.#durable(view.newestSeq, reply);
+  }
+
+  #join<Reply>(writes: readonly Write[], events: readonly FeedEvent[], reply: Reply): Promise<Reply> {
+    const batch = this.#gathering;
+    this.#recent.apply(writes, batch.seq);
+    for (const write of writes) {
+      batch.writes.push(write);
+      this.#cache.delete(write.key);
+    }
+    for (const event of events) batch.events.push(event);
+    this.#scheduleFlush();
+    return new Promise((resolve, reject) => batch.waiting.push({ resolve: () => resolve(reply), reject }));
+  }
+
+  /** Resolves once batch `seq`, which was read from, is durable. */
+  #durable<Reply>(seq: number, reply: Reply): Promise<Reply> {
+    const batch = this.#flying?.seq === seq ? this.#flying : this.#gathering;
+    return new Promise((resolve, reject) => batch.waiting.push({ resolve: () => resolve(reply), reject }));
+  }
+
+  #scheduleFlush(): void {
+    if (this.#flushScheduled || this.#flying !== null) return;
+    this.#flushScheduled = true;
+    // After the requests that are already here have been read: they share this commit.
+    setImmediate(() => {
+      this.#flushScheduled = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    const batch = this.#gathering;
+    if (this.#state !== "open" || this.#flying !== null || (batch.writes.length === 0 && batch.events.length === 0)) return;
+    this.#flying = batch;
+    this.#gathering = new OpenBatch(batch.seq + 1);
+    const eventCount = batch.events.length;
+    const firstEvent = this.#nextEvent;
+    this.#nextEvent += eventCount;
+    this.#lastCommitAt = this.#clock.now();
+    this.#toWriter({
+      type: "commit",
+      batch: {
+        seq: batch.seq,
+        writes: toLines(batch.writes),
+        firstEvent,
+        eventCount,
+        events: eventCount > 0 ? JSON.stringify(batch.events) : "",
+        engineAt: this.#lastCommitAt,
+        wallAt: this.#clock.wall(),
+      },
+    });
+  }
+
+  #onWriter(message: FromWriter): void {
+    switch (message.type) {
+      case "committed":
+        return this.#committed(message.seq);
+      case "failed":
+        return this.#fail(message.seq, message.certain, message.message);
+      case "applied":
+        return this.#applied(message.seq, message.backlogBytes);
+      case "opened":
+        return this.#ready(message.opened);
+      case "open-failed":
+        return this.#openFailed(new StoreError(message.kind, message.message));
+      case "trimmed":
+        this.#trimmedEvent = message.event;
+        return;
+      case "closed":
+        this.#closedByWriter?.();
+        return;
+    }
+  }
+
+  #committed(seq: number): void {
+    const batch = this.#flying;
+    if (batch === null || batch.seq !== seq) return;
+    this.#flying = null;
+    this.#durableSeq = seq;
+    // The next commit goes out before the replies of this one are written: disk and replies overlap.
+    this.#flush();
+    for (const event of batch.events) this.#recentEvents.push({ number: ++this.#lastEvent, event });
+    if (this.#recentEvents.length > 2 * recentEventsMax) this.#recentEvents.splice(0, this.#recentEvents.length - recentEventsMax);
+    for (const waiting of batch.waiting) waiting.resolve();
+    if (batch.events.length > 0) this.#bell.ring();
+  }
+
+  #applied(seq: number, backlogBytes: number): void {
+    this.#appliedSeq = seq;
+    this.#backlogBytes = backlogBytes;
+    this.#recent.forgetEntries(seq);
+    this.#recent.forgetRecords(seq, this.#options.cacheRecordsMax);
+  }
+
+  /** A commit failed, or the file is in trouble: nothing that is in memory can be trusted any more. */
+  #fail(seq: number, certain: boolean, message: string): void {
+    if (this.#state === "closed" || this.#state === "failed") return;
+    const flying = this.#flying;
+    const gathering = this.#gathering;
+    this.#state = "failed";
+    this.#trouble = `the data file cannot be written (${message})`;
+    this.#options.onTrouble(this.#trouble);
+    this.#flying = null;
+    this.#gathering = new OpenBatch(gathering.seq);
+    this.#recent.clear();
+    this.#cache.clear();
+    this.#reader?.close();
+    this.#reader = null;
+    const kind = certain || flying?.seq !== seq ? "unavailable" : "unknown";
+    for (const waiting of flying?.waiting ?? []) waiting.reject(new StoreError(flying?.seq === seq ? kind : "unknown", this.#trouble));
+    for (const waiting of gathering.waiting) waiting.reject(new StoreError("unavailable", this.#trouble));
+    this.#reopenSoon();
+  }
+
+  #reopenSoon(): void {
+    const wait = this.#reopenMs;
+    this.#reopenMs = Math.min(this.#reopenMs * 2, reopenMaxMs);
+    setTimeout(() => {
+      if (this.#state === "failed") this.#toWriter({ type: "open" });
+    }, wait);
+  }
+
+  #openFailed(error: StoreError): void {
+    if (this.#opened !== null) {
+      this.#opened.reject(error);
+      this.#opened = null;
+      return;
+    }
+    this.#trouble = error.message;
+    this.#reopenSoon();
+  }
+
+  /** Memory equals the file again. */
+  #ready(opened: Opened): void {
+    if (this.#state === "closed") return;
+    const first = this.#state === "opening";
+    if (first) this.#clock.start(opened.engineAt, opened.wallAt);
+    this.#reader = new Reader(this.#options.path);
+    this.#recent.clear();
+    this.#cache.clear();
+    for (const { seq, writes } of opened.backlog) this.#ingest(seq, writes);
+    this.#epoch = opened.epoch;
+    this.#durableSeq = opened.lastSeq;
+    this.#gathering = new OpenBatch(opened.lastSeq + 1);
+    this.#recentEvents = [];
+    this.#lastEvent = opened.lastEvent;
+    this.#nextEvent = opened.lastEvent + 1;
+    this.#state = "open";
+    this.#reopenMs = reopenFirstMs;
+    if (first) this.#ticker = setInterval(() => this.#tick(), tickMs).unref();
+    else {
+      this.#options.onTrouble(null);
+      this.#bell.ring();
+    }
+    this.#opened?.resolve();
+    this.#opened = null;
+  }
+
+  #ingest(seq: number, writes: string): void {
+    for (const [key, value] of fromLines(writes)) this.#recent.ingest(parseLine(key, value), seq);
+  }
+
+  /** Keeps the stored clock near the running one while anything depends on it, and the log short. */
+  #tick(): void {
+    if (this.#state !== "open" || this.#reader === null) return;
+    const now = this.#clock.now();
+    const view = new LayeredView(now, this.#recent, this.#cache, this.#reader);
+    const somethingDue = view.range({ index: "due", from: "", to: "\x7f", limit: 1 }).length > 0;
+    if (somethingDue && now - this.#lastCommitAt >= tickMs)
+      this.#toWriter({ type: "tick", engineAt: now, wallAt: this.#clock.wall() });
+    this.#checkpoint();
+  }
+
+  #checkpoint(): void {
+    if (this.#checkpointing || this.#logBytes() < checkpointBytes) return;
+    this.#checkpointing = true;
+    this.#toKeeper({ type: "checkpoint" });
+  }
+
+  #logBytes(): number {
+    return statSync(`${this.#options.path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  }
+
+  #onKeeper(message: FromKeeper): void {
+    if (message.type === "checkpointed") {
+      this.#checkpointing = false;
+      if (this.#state === "open") this.#toWriter({ type: "finish-checkpoint" });
+    } else if (message.type === "backed-up") {
+      const waiting = this.#backups.get(message.id);
+      this.#backups.delete(message.id);
+      if (message.error === null) waiting?.resolve();
+      else waiting?.reject(new StoreError("unavailable", `the backup could not be made: ${message.error}`));
+    }
+  }
+
+  async list(range: Range): Promise<readonly ListRow[]> {
+    return this.transact([], (view) => {
+      const rows: ListRow[] = [];
+      for (const { sort, key } of view.range(range) ?? []) {
+        const record = view.get(key);
+        if (record) rows.push({ sort, record });
+      }
+      return { reply: rows, writes: [], events: [] };
+    });
+  }
+
+  get epoch(): string {
+    return this.#epoch;
+  }
+
+  last(): number {
+    return this.#lastEvent;
+  }
+
+  read(after: number, limit: number): readonly NumberedEvent[] | null {
+    if (after >= this.#lastEvent) return [];
+    const first = this.#recentEvents[0]?.number;
+    if (first !== undefined && after + 1 >= first) return this.#recentEvents.slice(after + 1 - first, after + 1 - first + limit);
+    if (after < this.#trimmedEvent || this.#reader === null) return null;
+    return this.#reader.events(after, limit)?.filter((event) => event.number <= this.#lastEvent) ?? null;
+  }
+
+  more(after: number, signal: AbortSignal): Promise<void> {
+    return this.#bell.wait(() => this.#lastEvent > after, signal);
+  }
+
+  changes(after: Cursor | undefined, signal: AbortSignal): AsyncIterable<Change> {
+    return follow(this, after, signal);
+  }
+
+  async head(): Promise<Cursor> {
+    return cursorOf(this.#epoch, this.#lastEvent);
+  }
+
+  now(): number {
+    return this.#clock.now();
+  }
+
+  async ping(): Promise<void> {
+    await this.transact([], (view) => {
+      view.range({ index: "due", from: "", to: "0", limit: 1 });
+      return { reply: undefined, writes: [], events: [] };
+    });
+  }
+
+  async gauges(): Promise<Readonly<Record<string, number>>> {
+    const size = statSync(this.#options.path, { throwIfNoEntry: false })?.size ?? 0;
+    return {
+      file_bytes: size,
+      wal_bytes: this.#logBytes(),
+      backlog_bytes: this.#backlogBytes,
+      memory_records: this.#recent.records.size + this.#cache.size,
+      memory_entries: this.#recent.entryCount,
+      commits_total: this.#durableSeq,
+      events_total: this.#lastEvent,
+      applied_seq: this.#appliedSeq,
+    };
+  }
+
+  backup(path: string): Promise<void> {
+    if (this.#state !== "open") return Promise.reject(this.#refusal());
+    const id = this.#backups.size === 0 ? 1 : Math.max(...this.#backups.keys()) + 1;
+    return new Promise((resolve, reject) => {
+      this.#backups.set(id, { resolve, reject });
+      this.#toKeeper({ type: "backup", id, target: path, wallAt: this.#clock.wall() });
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#state === "closed") return;
+    while (this.#flying !== null && this.#state === "open")
+      await this.#durable(this.#flying.seq, undefined).catch(() => undefined);
+    this.#state = "closed";
+    clearInterval(this.#ticker);
+    for (const waiting of this.#gathering.waiting) waiting.reject(this.#refusal());
+    this.#bell.close();
+    this.#reader?.close();
+    await new Promise<void>((resolve) => {
+      this.#closedByWriter = resolve;
+      this.#writer.once("exit", () => resolve());
+      this.#toWriter({ type: "close" });
+    });
+    await Promise.all([this.#writer.terminate(), this.#keeper.terminate()]);
+    this.#lock.release();
+  }
+
+  #toWriter(message: ToWriter): void {
+    this.#writer.postMessage(message);
+  }
+
+  #toKeeper(message: ToKeeper): void {
+    this.#keeper.postMessage(message);
+  }
+
+  #refusal(): StoreError {
+    return this.#state === "closed"
+      ? new StoreError("closed", "the store was closed")
+      : new StoreError("unavailable", this.#trouble);
+  }
+}

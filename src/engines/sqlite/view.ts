@@ -1,0 +1,100 @@
+/**
+ * What a decision sees on this engine: memory over file, loaded as it looks. It remembers the newest batch that
+ * it read from, so that an answer never leaves before what it is based on is durable.
+ */
+import type { Range, RangeRow, View } from "../../core/decision.js";
+import type { Key } from "../../core/keys.js";
+import type { AnyRecord } from "../../core/records.js";
+import type { Ordered } from "../../store/ordered.js";
+import type { Reader } from "./reader.js";
+
+/** Recently read records that the file has, least recently loaded first. */
+export class ReadCache {
+  readonly #records = new Map<Key, AnyRecord>();
+  constructor(readonly max: number) {}
+
+  get(key: Key): AnyRecord | undefined {
+    return this.#records.get(key);
+  }
+
+  set(key: Key, record: AnyRecord): void {
+    this.#records.set(key, record);
+    if (this.#records.size <= this.max) return;
+    for (const oldest of this.#records.keys()) {
+      this.#records.delete(oldest);
+      break;
+    }
+  }
+
+  delete(key: Key): void {
+    this.#records.delete(key);
+  }
+
+  clear(): void {
+    this.#records.clear();
+  }
+
+  get size(): number {
+    return this.#records.size;
+  }
+}
+
+export class LayeredView implements View {
+  /** The newest batch among what was read. */
+  newestSeq = 0;
+
+  constructor(
+    readonly now: number,
+    readonly recent: Ordered,
+    readonly cache: ReadCache,
+    readonly reader: Reader,
+  ) {}
+
+  get<R extends AnyRecord>(key: Key<R>): R | null {
+    const slot = this.recent.records.get(key);
+    if (slot !== undefined) {
+      if (slot.seq > this.newestSeq) this.newestSeq = slot.seq;
+      return slot.value as R | null;
+    }
+    const cached = this.cache.get(key);
+    if (cached !== undefined) return cached as R;
+    const record = this.reader.record(key);
+    if (record !== null) this.cache.set(key, record);
+    return record as R | null;
+  }
+
+  /** Merges the file's rows with the newer ones in memory. */
+  range(range: Range): readonly RangeRow[] {
+    const rows: RangeRow[] = [];
+    const stored = this.#stored(range);
+    let below = stored.next().value;
+    const takeBelow = (before: string | null): boolean => {
+      while (below !== undefined && (before === null || below.sort < before)) {
+        if (rows.length === range.limit) return false;
+        rows.push(below);
+        below = stored.next().value;
+      }
+      return rows.length < range.limit;
+    };
+    for (const { sort, slot } of this.recent.entries(range)) {
+      if (!takeBelow(sort)) return rows;
+      if (below?.sort === sort) below = stored.next().value;
+      if (slot.seq > this.newestSeq) this.newestSeq = slot.seq;
+      if (slot.value !== null) rows.push({ sort, key: slot.value });
+    }
+    takeBelow(null);
+    return rows;
+  }
+
+  /** The file's rows, page by page, as far as they are wanted. */
+  *#stored(range: Range): Generator<RangeRow, undefined> {
+    let from = range.from;
+    for (;;) {
+      const page = this.reader.range({ ...range, from });
+      yield* page;
+      const last = page.at(-1);
+      if (last === undefined || page.length < range.limit) return undefined;
+      from = `${last.sort}\u0000`;
+    }
+  }
+}

@@ -1,0 +1,261 @@
+/**
+ * The writer thread: the only one that changes the file. A batch is one row in the log (and one in the feed) and
+ * one commit, so its cost does not depend on where the names lie. Between commits the thread moves what the log
+ * holds into the tree, in short slices: the newest value of each key once, however often it changed.
+ */
+import { parentPort, workerData } from "node:worker_threads";
+import { StoreError } from "../../store/store.js";
+import { Backlog } from "./backlog.js";
+import { type Database, openDatabase } from "./binding.js";
+import type { Batch, FromWriter, Opened, ToWriter, WriterOptions } from "./messages.js";
+import { checkIntact, getMeta, makeDurable, prepareSchema, setMeta } from "./schema.js";
+
+const options = workerData as WriterOptions;
+const port = parentPort;
+if (port === null) throw new Error("writer.js runs as a worker thread");
+const say = (message: FromWriter): void => port.postMessage(message);
+
+/** Keys moved into the tree per slice: about 5 ms on a slow disk, so a commit waits no longer than that. */
+const sliceKeys = 512;
+/** How long the thread must be idle before it works on the backlog without need. */
+const idleMs = 20;
+/** Rows removed from the feed per slice. */
+const trimRows = 256;
+/** Free pages given back to the file system per slice. */
+const vacuumPages = 512;
+
+let database: Database | null = null;
+let statements: ReturnType<typeof prepare> | null = null;
+let backlog = new Backlog();
+let lastSeq = 0;
+let lastEvent = 0;
+let lastWork = 0;
+let scheduled = false;
+
+function prepare(db: Database) {
+  return {
+    log: db.prepare("INSERT INTO log (seq, engine_at, wall_at, writes) VALUES (?, ?, ?, ?)"),
+    feed: db.prepare("INSERT INTO feed (first, count, at, events) VALUES (?, ?, ?, ?)"),
+    put: db.prepare("INSERT OR REPLACE INTO tree (key, value) VALUES (?, ?)"),
+    remove: db.prepare("DELETE FROM tree WHERE key = ?"),
+    dropLog: db.prepare("DELETE FROM log WHERE seq <= ?"),
+    oldFeed: db.prepare("SELECT first, count, at FROM feed ORDER BY first LIMIT ?"),
+    dropFeed: db.prepare("DELETE FROM feed WHERE first <= ?"),
+    freePages: db.prepare("PRAGMA freelist_count"),
+  };
+}
+
+function open(): Opened {
+  const db = openDatabase(options.path);
+  database = db;
+  makeDurable(db, options.path);
+  prepareSchema(db, options.path);
+  // After a failed sync the file system may only pretend to have the log's pages: writing them into the main
+  // file, which this does and syncs, makes everything that is read from here on certain.
+  db.exec("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA cache_size = -65536");
+  checkIntact(db, options.path);
+  statements = prepare(db);
+  return readState(db);
+}
+
+function readState(db: Database): Opened {
+  const applied = Number(getMeta(db, "applied") ?? 0);
+  backlog = new Backlog();
+  const rows: { seq: number; writes: string }[] = [];
+  let engineAt = Number(getMeta(db, "engine_at") ?? 0);
+  let wallAt = Number(getMeta(db, "wall_at") ?? 0);
+  lastSeq = applied;
+  for (const row of db.prepare("SELECT seq, engine_at, wall_at, writes FROM log ORDER BY seq").all()) {
+    const seq = Number(row["seq"]);
+    const writes = String(row["writes"]);
+    if (Number(row["engine_at"]) > engineAt) {
+      engineAt = Number(row["engine_at"]);
+      wallAt = Number(row["wall_at"]);
+    }
+    lastSeq = seq;
+    backlog.add(seq, writes);
+    rows.push({ seq, writes });
+  }
+  const feed = db.prepare("SELECT first + count - 1 AS last FROM feed ORDER BY first DESC LIMIT 1").get();
+  lastEvent = Math.max(Number(getMeta(db, "last_event") ?? 0), Number(feed?.["last"] ?? 0));
+  return { epoch: String(getMeta(db, "epoch")), lastSeq, lastEvent, engineAt, wallAt, backlog: rows };
+}
+
+function commit(batch: Batch): void {
+  let reached: "write" | "commit" = "write";
+  try {
+    if (database === null || statements === null) throw new Error("the file is not open");
+    database.exec("BEGIN IMMEDIATE");
+    statements.log.run(batch.seq, batch.engineAt, batch.wallAt, batch.writes);
+    if (batch.eventCount > 0) statements.feed.run(batch.firstEvent, batch.eventCount, batch.engineAt, batch.events);
+    reached = "commit";
+    database.exec("COMMIT");
+  } catch (error) {
+    // A full disk is noticed while the frames are written, before the one that makes the commit valid.
+    const certain = reached === "write" || /full/i.test(messageOf(error));
+    closeQuietly();
+    say({ type: "failed", seq: batch.seq, certain, message: messageOf(error) });
+    return;
+  }
+  say({ type: "committed", seq: batch.seq });
+  lastSeq = batch.seq;
+  lastEvent = Math.max(lastEvent, batch.firstEvent + batch.eventCount - 1);
+  backlog.add(batch.seq, batch.writes);
+  lastWork = performance.now();
+  schedule();
+}
+
+/** Runs `body` in a transaction of its own; a failure closes the file as a failed commit does. */
+function inTransaction(body: (db: Database, run: NonNullable<typeof statements>) => void): boolean {
+  try {
+    if (database === null || statements === null) return false;
+    database.exec("BEGIN IMMEDIATE");
+    body(database, statements);
+    database.exec("COMMIT");
+    return true;
+  } catch (error) {
+    closeQuietly();
+    say({ type: "failed", seq: 0, certain: true, message: messageOf(error) });
+    return false;
+  }
+}
+
+function slice(keys: number): void {
+  const taken = backlog.take(keys);
+  const done = inTransaction((db, run) => {
+    for (const [key, value] of taken) if (value === null) run.remove.run(key); else run.put.run(key, value);
+    const applied = backlog.appliedSeq(lastSeq);
+    run.dropLog.run(applied);
+    setMeta(db, "applied", applied);
+  });
+  if (done) say({ type: "applied", seq: backlog.appliedSeq(lastSeq), backlogBytes: backlog.bytes });
+}
+
+/** Forgets feed events that are too many or too old. Returns whether there may be more. */
+function trim(now: number): boolean {
+  if (statements === null) return false;
+  let through = 0;
+  let rows = 0;
+  let last = 0;
+  for (const row of statements.oldFeed.all(trimRows)) {
+    const end = Number(row["first"]) + Number(row["count"]) - 1;
+    const tooMany = end <= lastEvent - options.feedEventsMax;
+    const tooOld = Number(row["at"]) < now - options.feedAgeMaxMs;
+    if (!tooMany && !tooOld) break;
+    through = Number(row["first"]);
+    last = end;
+    rows++;
+  }
+  if (rows === 0) return false;
+  const removed = inTransaction((db, run) => {
+    run.dropFeed.run(through);
+    setMeta(db, "last_event", lastEvent);
+  });
+  if (removed) say({ type: "trimmed", event: last });
+  return removed && rows === trimRows;
+}
+
+function shrink(): boolean {
+  const free = Number(Object.values(statements?.freePages.get() ?? {})[0] ?? 0);
+  // Some free pages are kept for the next batches; more than that goes back to the file system.
+  if (free < 4 * vacuumPages || database === null) return false;
+  try {
+    database.exec(`PRAGMA incremental_vacuum(${vacuumPages})`);
+    return true;
+  } catch (error) {
+    closeQuietly();
+    say({ type: "failed", seq: 0, certain: true, message: messageOf(error) });
+    return false;
+  }
+}
+
+let engineNow = 0;
+
+/** One slice of the work that can wait, if it can wait no longer or nothing else is to be done. */
+function work(): void {
+  scheduled = false;
+  if (database === null) return;
+  const idle = performance.now() - lastWork >= idleMs;
+  const pressed = backlog.bytes > options.backlogBytesMax;
+  if (backlog.size > 0 && (idle || pressed)) slice(sliceKeys);
+  else if (idle && !trim(engineNow) && !shrink()) return;
+  schedule();
+}
+
+function schedule(): void {
+  if (scheduled) return;
+  scheduled = true;
+  if (backlog.bytes > options.backlogBytesMax) setImmediate(work);
+  else setTimeout(work, performance.now() - lastWork >= idleMs ? 0 : idleMs);
+}
+
+function tick(engineAt: number, wallAt: number): void {
+  engineNow = engineAt;
+  inTransaction((db) => {
+    setMeta(db, "engine_at", engineAt);
+    setMeta(db, "wall_at", wallAt);
+  });
+  schedule();
+}
+
+/** Leaves everything in the tree and the log empty, so that the next start has nothing to read. */
+function close(): void {
+  if (database === null) return;
+  while (database !== null && backlog.size > 0) slice(8 * sliceKeys);
+  try {
+    database?.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  } catch {
+    // Another connection still reads: the next start does it.
+  }
+  closeQuietly();
+}
+
+function closeQuietly(): void {
+  try {
+    database?.close();
+  } catch {
+    // The file is in trouble already; what matters is that nothing more is written through this handle.
+  }
+  database = null;
+  statements = null;
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+port.on("message", (message: ToWriter) => {
+  switch (message.type) {
+    case "open":
+      try {
+        say({ type: "opened", opened: open() });
+        schedule();
+      } catch (error) {
+        closeQuietly();
+        const kind = error instanceof StoreError ? error.kind : /malformed|not a database|corrupt/i.test(messageOf(error)) ? "corrupt" : "unavailable";
+        say({
+          type: "open-failed",
+          kind: kind === "corrupt" || kind === "unsupported" ? kind : "unavailable",
+          message: messageOf(error),
+        });
+      }
+      break;
+    case "commit":
+      engineNow = message.batch.engineAt;
+      commit(message.batch);
+      break;
+    case "tick":
+      tick(message.engineAt, message.wallAt);
+      break;
+    case "finish-checkpoint":
+      try {
+        database?.exec("PRAGMA wal_checkpoint(PASSIVE)");
+      } catch {
+        // Nothing is lost: the frames stay in the log until the next one.
+      }
+      break;
+    case "close":
+      close();
+      say({ type: "closed" });
+      port.close();
+      break;
+  }
+});

@@ -1,0 +1,90 @@
+/**
+ * Following a numbered feed: read what there is after a place, then wait to be told of more. Shared by engines
+ * whose feed is a sequence of numbered events in one process.
+ */
+import type { FeedEvent } from "../core/records.js";
+import { type Change, type Cursor, StoreError } from "./store.js";
+
+export interface NumberedEvent {
+  readonly number: number;
+  readonly event: FeedEvent;
+}
+
+/** What a follower reads from. */
+export interface FeedSource {
+  readonly epoch: string;
+  /** Number of the last durable event. */
+  last(): number;
+  /** Events with a number above `after`, in order, at most `limit`; null: some of them are no longer kept. */
+  read(after: number, limit: number): readonly NumberedEvent[] | null;
+  /** Resolves when there is more than `after`, or the feed was closed. */
+  more(after: number, signal: AbortSignal): Promise<void>;
+}
+
+const pageSize = 512;
+
+export const cursorOf = (epoch: string, number: number): Cursor => `${epoch}-${number}`;
+
+/** The number in a cursor of this epoch, or null. */
+export function numberOf(epoch: string, cursor: Cursor): number | null {
+  const match = /^([0-9a-z]+)-([0-9]{1,15})$/.exec(cursor);
+  return match !== null && match[1] === epoch ? Number(match[2]) : null;
+}
+
+export async function* follow(
+  source: FeedSource,
+  after: Cursor | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<Change> {
+  let at = after === undefined ? source.last() : numberOf(source.epoch, after);
+  if (at === null || at > source.last()) {
+    at = source.last();
+    yield { cursor: cursorOf(source.epoch, at), reset: true };
+  }
+  while (!signal.aborted) {
+    const events = source.read(at, pageSize);
+    if (events === null) {
+      at = source.last();
+      yield { cursor: cursorOf(source.epoch, at), reset: true };
+      continue;
+    }
+    for (const { number, event } of events) {
+      at = number;
+      yield { cursor: cursorOf(source.epoch, number), event };
+    }
+    if (events.length === 0) await source.more(at, signal);
+  }
+}
+
+/** Wakes whoever waits for a feed to grow. */
+export class Bell {
+  readonly #waiting = new Set<() => void>();
+  #closed = false;
+
+  ring(): void {
+    if (this.#waiting.size === 0) return;
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const wake of waiting) wake();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.ring();
+  }
+
+  /** Resolves at the next ring, or at once if `ready()` already. */
+  wait(ready: () => boolean, signal: AbortSignal): Promise<void> {
+    if (this.#closed) return Promise.reject(new StoreError("closed", "the store was closed"));
+    if (ready() || signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = (): void => {
+        signal.removeEventListener("abort", done);
+        this.#waiting.delete(done);
+        resolve();
+      };
+      signal.addEventListener("abort", done, { once: true });
+      this.#waiting.add(done);
+    });
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * The one seam between the lease rules and whatever keeps them: a `Store` makes decisions atomic and durable.
+ * Engines differ only in the facts they state, never in what a verb means.
+ */
+import type { Decide, Range } from "../core/decision.js";
+import type { Key } from "../core/keys.js";
+import type { AnyRecord, FeedEvent } from "../core/records.js";
+
+/** Facts of an engine that callers may show or plan by. */
+export interface StoreFacts {
+  readonly engine: string;
+  /** Where the data is, for people. */
+  readonly location: string;
+  /** How queues and feeds of several nodes are ordered: one node only, or across nodes. */
+  readonly order: "node" | "cluster";
+  /** Most keys one transact may name. */
+  readonly keysMax: number;
+}
+
+/** A place in the change feed; opaque, comparable only by the store that gave it. */
+export type Cursor = string;
+
+/** One event of the feed, or the word that the asked-for place is no longer known and events may be missing. */
+export type Change =
+  | { readonly cursor: Cursor; readonly event: FeedEvent }
+  | { readonly cursor: Cursor; readonly reset: true };
+
+export interface ListRow {
+  readonly sort: string;
+  readonly record: AnyRecord;
+}
+
+export interface Store {
+  readonly facts: StoreFacts;
+  /**
+   * Runs `decide` over one consistent view of `keys` (and of what it asks for) and makes its writes durable, all
+   * or nothing, strictly serializable. Resolves only once that is done; `decide` may run more than once.
+   */
+  transact<Reply>(keys: readonly Key[], decide: Decide<Reply>, signal?: AbortSignal): Promise<Reply>;
+  /** Records in index order. What it returns is durable. */
+  list(range: Range): Promise<readonly ListRow[]>;
+  /** Every event after `after` (undefined: from now on), in order, without gaps or repeats, until `signal` aborts. */
+  changes(after: Cursor | undefined, signal: AbortSignal): AsyncIterable<Change>;
+  /** The place in the feed after everything that is durable now. */
+  head(): Promise<Cursor>;
+  /** Engine time now, in whole ms. */
+  now(): number;
+  /** Resolves if the store can answer; rejects with why not. */
+  ping(): Promise<void>;
+  /** Numbers about the store for the metrics page. */
+  gauges(): Promise<Readonly<Record<string, number>>>;
+  /** Writes a consistent, stamped copy to a new file. */
+  backup(path: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export type StoreErrorKind =
+  /** Certainly not written. */
+  | "unavailable"
+  /** Certainly not written: others kept winning. */
+  | "contended"
+  /** May have been written: repeat with the same request id. */
+  | "unknown"
+  /** The data cannot be trusted. */
+  | "corrupt"
+  /** This handle was closed. */
+  | "closed"
+  /** This engine cannot do that, and says so. */
+  | "unsupported";
+
+export class StoreError extends Error {
+  override readonly name = "StoreError";
+  constructor(
+    readonly kind: StoreErrorKind,
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}
