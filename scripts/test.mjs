@@ -51,7 +51,7 @@ async function main(args) {
 /** Runs the files, each in a process of its own, prints the spec report and adds to the tally. */
 async function runFiles(files, { concurrency, fileTimeoutMs }) {
   // From Node 24 on `timeout` bounds each test, not its file; the signal then bounds them all.
-  const signal = AbortSignal.timeout(fileTimeoutMs * files.length);
+  const signal = AbortSignal.timeout(fileTimeoutMs * (files.length + 1));
   const events = run({ files, concurrency, timeout: fileTimeoutMs, signal });
   for await (const text of Readable.from(tallied(events)).compose(new spec())) process.stdout.write(text);
 }
@@ -73,7 +73,8 @@ async function* tallied(events) {
 
 function judge({ type, data }, isParent) {
   const { name, file, details, skip, todo } = data;
-  const where = file === undefined || file === name ? name : `${name} (${file.replace(root, "")})`;
+  const path = file?.replace(root, "");
+  const where = file === undefined ? name : file === name ? path : `${name} (${path})`;
   if (skip !== undefined && skip !== false) count(false, `${where}: skipped, and no test may be`);
   else if (todo !== undefined && todo !== false) count(false, `${where}: todo, and no test may be`);
   else if (type === "test:fail") {

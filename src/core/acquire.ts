@@ -4,13 +4,14 @@
  */
 import type { Decision, View } from "./decision.js";
 import { type Draft, deciding } from "./draft.js";
-import { acquireKeys, type Heir, noHeirs, requireHeirs, type Successors, succeed } from "./heirs.js";
-import { lockKey, requestKey, sessionKey } from "./keys.js";
-import { type Claim, holdingNow, settled } from "./lease.js";
+import { acquireKeys, type Heir, noHeirs, type Successors, settledAndServed, succeed } from "./heirs.js";
+import { lockKey, sessionKey } from "./keys.js";
+import { type Claim, settled } from "./lease.js";
 import type { Policy } from "./limits.js";
 import type { Refusal } from "./refusal.js";
+import { repeated, requestOf } from "./repeat.js";
 import { endSessionIfOver } from "./session-end.js";
-import { type Granted, takeOrRefuse } from "./take.js";
+import { againOrRefuse, type Granted, takeOrRefuse } from "./take.js";
 
 export interface AcquireReply {
   readonly outcome: Granted | Refusal;
@@ -22,17 +23,36 @@ export function decideAcquire(
   claim: Claim,
   policy: Policy,
   successors: Successors = noHeirs,
+  /** The claim itself stands in the queue: it is granted in its turn or not at all. */
+  queued = false,
 ): Decision<AcquireReply> {
   return deciding(view, policy, (draft) => {
-    const repeat = repeated(draft, claim);
-    if (repeat !== null) return { outcome: repeat, heirs: [] };
+    const repeat = repeatReply(draft, claim, successors);
+    if (repeat !== null) return repeat;
     const bad = sessionRefusal(draft, claim);
     if (bad !== null) return { outcome: bad, heirs: [] };
     let lock = settled(draft, draft.get(lockKey(claim.space, claim.name)));
     const heirs = succeed(draft, claim.space, claim.name, lock, successors);
     if (heirs.length > 0) lock = draft.get(lockKey(claim.space, claim.name));
-    return { outcome: takeOrRefuse(draft, lock, claim), heirs };
+    const own = queued ? heirs.find((heir) => heir.claim === claim)?.outcome : undefined;
+    if (own !== undefined)
+      return { outcome: "refused" in own ? own : { granted: own.granted, how: "new" }, heirs };
+    // The same request may have stood in the queue.
+    const served = heirs.length > 0 ? repeated(draft, claim) : null;
+    if (served !== null) return { outcome: served, heirs };
+    return { outcome: queued ? againOrRefuse(draft, lock, claim) : takeOrRefuse(draft, lock, claim), heirs };
   });
+}
+
+/** The answer to a request id that was granted before, or null. */
+function repeatReply(draft: Draft, claim: Claim, successors: Successors): AcquireReply | null {
+  const record = requestOf(draft, claim);
+  if (record === null) return null;
+  const heirs: Heir[] = [];
+  if (record.fingerprint === claim.request?.fingerprint)
+    settledAndServed(draft, claim.space, record.name, heirs, successors);
+  const outcome = repeated(draft, claim);
+  return outcome === null ? null : { outcome, heirs };
 }
 
 export interface AcquireFirstReply {
@@ -52,24 +72,27 @@ export function decideAcquireFirst(
   return deciding(view, policy, (draft) => {
     const refusals: { name: string; refusal: Refusal }[] = [];
     const heirs: Heir[] = [];
+    const answer = (name: string, outcome: Granted | Refusal): AcquireFirstReply =>
+      "refused" in outcome
+        ? { granted: null, refusals: [...refusals, { name, refusal: outcome }], heirs }
+        : { granted: outcome, refusals, heirs };
     const first = claims[0];
-    const repeat = first === undefined ? null : repeated(draft, first);
-    if (first !== undefined && repeat !== null)
-      return "refused" in repeat
-        ? { granted: null, refusals: [{ name: first.name, refusal: repeat }], heirs }
-        : { granted: repeat, refusals, heirs };
-    draft.require(claims.flatMap(acquireKeys));
-    requireHeirs(
-      draft,
-      claims.map((claim) => lockKey(claim.space, claim.name)),
-      successors,
-    );
-    for (const claim of claims) {
-      const outcome = sessionRefusal(draft, claim) ?? tryCandidate(draft, claim, heirs, successors);
-      if (!("refused" in outcome)) return { granted: outcome, refusals, heirs };
-      refusals.push({ name: claim.name, refusal: outcome });
+    const repeat = first === undefined ? null : repeatReply(draft, first, successors);
+    if (first !== undefined && repeat !== null) {
+      heirs.push(...repeat.heirs);
+      return answer(first.name, repeat.outcome);
     }
-    return { granted: null, refusals, heirs };
+    draft.require(claims.flatMap(acquireKeys));
+    const decided = draft.first(claims, (claim) => {
+      const outcome = sessionRefusal(draft, claim) ?? tryCandidate(draft, claim, heirs, successors);
+      // The same request may have stood in the queue.
+      const served = heirs.length > 0 ? repeated(draft, claim) : null;
+      if (served !== null && "refused" in outcome) return answer(claim.name, served);
+      if (!("refused" in outcome)) return answer(claim.name, outcome);
+      refusals.push({ name: claim.name, refusal: outcome });
+      return undefined;
+    });
+    return decided ?? { granted: null, refusals, heirs };
   });
 }
 
@@ -79,19 +102,6 @@ function tryCandidate(draft: Draft, claim: Claim, heirs: Heir[], successors: Suc
   const served = succeed(draft, claim.space, claim.name, lock, successors);
   heirs.push(...served);
   return takeOrRefuse(draft, served.length > 0 ? draft.get(key) : lock, claim);
-}
-
-/** A request id that was granted before: the same lease while it is current, else spent. */
-function repeated(draft: Draft, claim: Claim): Granted | Refusal | null {
-  if (claim.request === null) return null;
-  const record = draft.get(requestKey(claim.space, claim.principal, claim.request.id));
-  if (record === null) return null;
-  if (record.fingerprint !== claim.request.fingerprint) return { refused: "request_reused" };
-  const lock = settled(draft, draft.get(lockKey(claim.space, record.name)));
-  const holding = holdingNow(draft, lock);
-  if (holding !== null && holding.lock.lease.id === record.leaseId)
-    return { granted: holding, how: "repeat" };
-  return { refused: "request_spent", holding, previous: lock?.previous ?? null, now: draft.now };
 }
 
 /** Why this claim's session cannot carry a lease, or null. */

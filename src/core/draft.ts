@@ -53,6 +53,31 @@ export class Draft {
     return rows;
   }
 
+  /**
+   * Runs `body` over the items until one gives a result. What is not loaded all of them ask for together, so that
+   * many items cost no more rounds than one.
+   */
+  first<Item, Result>(items: Iterable<Item>, body: (item: Item) => Result | undefined): Result | undefined {
+    const asks: Ask[] = [];
+    let result: Result | undefined;
+    for (const item of items) {
+      try {
+        result = body(item);
+      } catch (error) {
+        if (!(error instanceof Unloaded)) throw error;
+        asks.push(...error.asks);
+      }
+      if (result !== undefined) break;
+    }
+    if (asks.length > 0) throw new Unloaded(asks);
+    return result;
+  }
+
+  /** Records that this decision made or changed so far: ranges do not show them. */
+  changed(): Iterable<AnyRecord | null> {
+    return this.#after.values();
+  }
+
   put<R extends AnyRecord>(key: Key<R>, record: R | null): void {
     if (record !== null) assertRecord(record);
     if (!this.#before.has(key)) this.#before.set(key, this.#view.get(key) ?? null);

@@ -4,10 +4,12 @@
  */
 import type { Draft } from "./draft.js";
 import { floorKey, type Key, lockKey, requestKey, sessionKey } from "./keys.js";
-import type { Claim } from "./lease.js";
+import { type Claim, settled } from "./lease.js";
+import { waitersAhead } from "./limits.js";
 import { hasOverlap, overlapOf } from "./names.js";
 import type { LockRecord } from "./records.js";
 import type { Holding, Refusal } from "./refusal.js";
+import { repeated } from "./repeat.js";
 import { endSessionIfOver } from "./session-end.js";
 import { takeOrRefuse } from "./take.js";
 
@@ -31,20 +33,9 @@ export function acquireKeys(claim: Claim): Key[] {
   return keys;
 }
 
-/** Loads at once what serving the first waiter of each of these names needs. */
-export function requireHeirs(draft: Draft, keys: readonly Key<LockRecord>[], successors: Successors): void {
-  const wanted: Key[] = [];
-  for (const key of keys) {
-    const lock = draft.get(key);
-    const claim = lock === null ? undefined : successors(lock.space, lock.name, 0);
-    if (claim !== undefined) wanted.push(...acquireKeys(claim));
-  }
-  if (wanted.length > 0) draft.require(wanted);
-}
-
 /**
- * For steps over many names: names that overlap others need reads of their own for each waiter, so their queues
- * are served one by one afterwards, when the feed tells that they are free.
+ * For a session's leases, many at once: names that overlap others need reads of their own for each waiter, so
+ * their queues are served one by one afterwards, when the feed tells that they are free.
  */
 export const plainOnly =
   (successors: Successors): Successors =>
@@ -62,11 +53,12 @@ export function succeed(
   const heirs: Heir[] = [];
   if (lock !== null && (lock.lease !== null || lock.availableAt !== 0)) return heirs;
   for (let nth = 0; ; nth++) {
+    requireWaiters(draft, space, name, nth, successors);
     const claim = successors(space, name, nth);
     if (claim === undefined) return heirs;
-    const lost = lostSession(draft, claim);
-    if (lost !== null) {
-      heirs.push({ claim, outcome: lost });
+    const over = lostSession(draft, claim) ?? repeated(draft, claim);
+    if (over !== null) {
+      heirs.push({ claim, outcome: over });
       continue;
     }
     const outcome = takeOrRefuse(draft, lock, claim);
@@ -74,6 +66,39 @@ export function succeed(
     heirs.push({ claim, outcome });
     return heirs;
   }
+}
+
+/** Loads the first waiter; if its wait turns out to be in vain, the following ones many at a time. */
+function requireWaiters(
+  draft: Draft,
+  space: string,
+  name: string,
+  nth: number,
+  successors: Successors,
+): void {
+  if (nth > 0 && (nth - 1) % waitersAhead !== 0) return;
+  const keys: Key[] = [];
+  for (let next = nth; next < nth + (nth === 0 ? 1 : waitersAhead); next++) {
+    const claim = successors(space, name, next);
+    if (claim === undefined) break;
+    keys.push(...acquireKeys(claim));
+  }
+  draft.require(keys);
+}
+
+/** Settles a name and, if that changed anything, serves its queue. Returns it as it is then. */
+export function settledAndServed(
+  draft: Draft,
+  space: string,
+  name: string,
+  heirs: Heir[],
+  successors: Successors,
+): LockRecord | null {
+  const key = lockKey(space, name);
+  const before = draft.get(key);
+  const lock = settled(draft, before);
+  if (lock !== before) heirs.push(...succeed(draft, space, name, lock, successors));
+  return draft.get(key);
 }
 
 function lostSession(draft: Draft, claim: Claim): Refusal | null {

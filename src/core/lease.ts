@@ -101,7 +101,7 @@ export function endLease(draft: Draft, lock: LockRecord, how: EndedHow, end: End
   if (lease === null) throw new InvariantError(`no lease to end: ${lock.name}`);
   unbind(draft, lock.space, lease);
   const availableAt = how !== "released" && lease.delayMs > 0 ? end.at + lease.delayMs : 0;
-  const delayed = availableAt > draft.now;
+  const delayed = availableAt >= draft.now;
   draft.emit({ ...eventOf(lock, lease, end.event, draft.now), expiresAt: end.at });
   return save(draft, {
     ...lock,
@@ -111,6 +111,7 @@ export function endLease(draft: Draft, lock: LockRecord, how: EndedHow, end: End
       principal: lease.principal,
       owner: lease.owner,
       token: lock.token,
+      since: lease.since,
       endedAt: end.at,
       how,
       by: end.by ?? null,
@@ -120,7 +121,7 @@ export function endLease(draft: Draft, lock: LockRecord, how: EndedHow, end: End
     attempts: end.clean === true ? 0 : lock.attempts,
     availableAt: delayed ? availableAt : 0,
     dueAt: delayed ? availableAt : 0,
-    gcAt: draft.now + draft.policy.recordRetentionMs,
+    gcAt: Math.max(draft.now, availableAt) + draft.policy.recordRetentionMs,
   });
 }
 
@@ -232,18 +233,18 @@ export function prolong(
   let expiresAt = lease.expiresAt;
   if (ttl !== null)
     expiresAt = ttlMs === null && lease.expiresAt !== null ? Math.max(lease.expiresAt, now + ttl) : now + ttl;
+  if (ttlMs !== null) raiseTtlHigh(draft, draft.get(floorKey(lock.space)), lock.space, ttlMs);
+  return prolongTo(draft, lock, { ...lease, ttlMs: ttl, expiresAt, progress: progress ?? lease.progress });
+}
+
+/** Puts the lease, which has its new end, in place of the one in `lock`. A later end need not move the due entry. */
+export function prolongTo(draft: Draft, lock: LockRecord, lease: Lease): LockRecord {
+  const { expiresAt } = lease;
   const dueAt =
     expiresAt === null ? lock.dueAt : lock.dueAt === 0 ? expiresAt : Math.min(lock.dueAt, expiresAt);
-  const renewed: Lease = {
-    ...lease,
-    ttlMs: ttl,
-    expiresAt,
-    renewedAt: now,
-    progress: progress ?? lease.progress,
-  };
-  if (ttlMs !== null) raiseTtlHigh(draft, draft.get(floorKey(lock.space)), lock.space, ttlMs);
+  const renewed: Lease = { ...lease, renewedAt: draft.now };
   const next = save(draft, { ...lock, lease: renewed, dueAt });
-  draft.emit(eventOf(next, renewed, "renewed", now));
+  draft.emit(eventOf(next, renewed, "renewed", draft.now));
   return next;
 }
 

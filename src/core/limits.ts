@@ -10,9 +10,11 @@ export const metadataCharsMax = 1024;
 /** Largest fencing token: the largest integer that JSON carries exactly through every client. */
 export const tokenMax = Number.MAX_SAFE_INTEGER;
 /** Rounds in which a decision may ask for more before it counts as a bug. */
-export const roundsMax = 6;
+export const roundsMax = 8;
 /** Most rows one range may bring into a decision: bounds what a single step reads, guards and writes. */
 export const rangeMax = 128;
+/** Waiters looked at together once the first turned out to wait in vain: bounds the rounds that a queue of them costs. */
+export const waitersAhead = 32;
 /** Most records one sweep (expiry, clean-up) changes in one step, so that a mass expiry never blocks a claim for long. */
 export const sweepWritesMax = 256;
 /** Longest lock delay, in ms: long enough for a stalled request to die, short enough to wait out. */

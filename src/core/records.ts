@@ -34,6 +34,7 @@ export interface Ended {
   readonly principal: string;
   readonly owner: string | null;
   readonly token: number;
+  readonly since: number;
   readonly endedAt: number;
   readonly how: EndedHow;
   /** Who ended it and why, for a forced end. */

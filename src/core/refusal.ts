@@ -36,6 +36,8 @@ export type Refusal =
     }
   /** A request id was repeated with another request. */
   | { readonly refused: "request_reused" }
+  /** Free, but earlier waiters go first. */
+  | { readonly refused: "queued" }
   | { readonly refused: "session_unknown" }
   | { readonly refused: "session_expired"; readonly endedAt: number; readonly now: number }
   /** More leases of the caller's own lie below this name than one step may read. */

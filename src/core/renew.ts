@@ -1,9 +1,9 @@
 /** Renew and extend (rules 4 and 5): only the live lease goes on, nothing is ever revived, the token stays. */
 import type { Decision, View } from "./decision.js";
 import { type Draft, deciding } from "./draft.js";
-import { type Heir, noHeirs, type Successors, succeed } from "./heirs.js";
+import { type Heir, noHeirs, type Successors, settledAndServed } from "./heirs.js";
 import { floorKey, type Key, lockKey } from "./keys.js";
-import { holdingNow, holdingOf, prolong, sessionOf, settled } from "./lease.js";
+import { holdingNow, holdingOf, prolong, prolongTo, raiseTtlHigh, sessionOf } from "./lease.js";
 import type { Policy } from "./limits.js";
 import type { LockRecord } from "./records.js";
 import type { Holding, Refusal } from "./refusal.js";
@@ -38,12 +38,8 @@ export function current(
   heirs: Heir[],
   successors: Successors,
 ): (LockRecord & { readonly lease: NonNullable<LockRecord["lease"]> }) | Refusal {
-  const key = lockKey(call.space, call.name);
-  const before = draft.get(key);
-  const lock = settled(draft, before);
-  if (before?.lease && lock !== null && lock.lease === null)
-    heirs.push(...succeed(draft, call.space, call.name, lock, successors));
-  const holding = holdingNow(draft, draft.get(key));
+  const lock = settledAndServed(draft, call.space, call.name, heirs, successors);
+  const holding = holdingNow(draft, lock);
   if (
     holding !== null &&
     holding.lock.lease.id === call.leaseId &&
@@ -71,7 +67,9 @@ export function decideRenewMany(
 ): Decision<readonly RenewReply[]> {
   return deciding(view, policy, (draft) => {
     draft.require(calls.flatMap(leaseCallKeys));
-    return calls.map((call) => renewOne(draft, call, successors));
+    const replies: RenewReply[] = [];
+    draft.first(calls, (call) => void replies.push(renewOne(draft, call, successors)));
+    return replies;
   });
 }
 
@@ -99,7 +97,9 @@ export function decideExtend(
     const { lease } = lock;
     const lengthens = lease.expiresAt !== null && wanted > lease.expiresAt;
     // Keeps the lease's own TTL: the next plain renew must not repeat the long one.
-    const next = lengthens ? prolong(draft, lock, { ...lease, expiresAt: wanted }, null) : lock;
+    const next = lengthens ? prolongTo(draft, lock, { ...lease, expiresAt: wanted }) : lock;
+    if (lengthens)
+      raiseTtlHigh(draft, draft.get(floorKey(call.space)), call.space, Math.min(call.ttlMs, policy.ttlMaxMs));
     return { outcome: { renewed: holdingOf(next, sessionOf(draft, next), draft.now), capped }, heirs };
   });
 }

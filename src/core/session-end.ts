@@ -20,7 +20,7 @@ export function endSession(
     ...session,
     ended: { at, how },
     // Stays due until its last lease is settled, so that the sweep finds it also after a restart.
-    dueAt: empty ? 0 : Math.min(session.dueAt, at),
+    dueAt: empty ? 0 : Math.max(1, Math.min(session.dueAt, at)),
     gcAt: empty ? draft.now + draft.policy.sessionRetentionMs : 0,
   };
   draft.put(sessionKey(session.space, session.id), next);

@@ -5,7 +5,7 @@
  */
 import type { Decision, Range, View } from "./decision.js";
 import { type Draft, deciding } from "./draft.js";
-import { type Heir, noHeirs, plainOnly, requireHeirs, type Successors, succeed } from "./heirs.js";
+import { type Heir, noHeirs, plainOnly, type Successors, succeed } from "./heirs.js";
 import { afterPrefix, boundPrefix, floorKey, type Key, sessionKey } from "./keys.js";
 import { raiseTtlHigh, settled } from "./lease.js";
 import { type Policy, rangeMax } from "./limits.js";
@@ -118,12 +118,11 @@ export function drain(draft: Draft, session: SessionRecord, successors: Successo
   const keys = draft.range(range).map((row) => row.key as Key<LockRecord>);
   draft.require(keys);
   const plain = plainOnly(successors);
-  requireHeirs(draft, keys, plain);
   const heirs: Heir[] = [];
-  for (const key of keys) {
+  draft.first(keys, (key) => {
     const lock = settled(draft, draft.get(key));
     if (lock !== null) heirs.push(...succeed(draft, lock.space, lock.name, lock, plain));
-  }
+  });
   return { heirs, more: keys.length === range.limit };
 }
 

@@ -4,10 +4,11 @@
  */
 import type { Decision, Range, View } from "./decision.js";
 import { type Draft, deciding } from "./draft.js";
-import { type Heir, noHeirs, plainOnly, requireHeirs, type Successors, succeed } from "./heirs.js";
+import { type Heir, noHeirs, type Successors, succeed } from "./heirs.js";
 import { floorKey, type Key, lockKey, requestKey, sessionKey, sortableInstant } from "./keys.js";
 import { noFloor, save, settled } from "./lease.js";
 import { type Policy, rangeMax, sweepWritesMax } from "./limits.js";
+import { hasOverlap } from "./names.js";
 import type { AnyRecord, LockRecord, RequestRecord } from "./records.js";
 import { drain } from "./session.js";
 import { endSessionIfOver } from "./session-end.js";
@@ -36,18 +37,27 @@ export function decideSweep(
     const range = dueRange(draft.now);
     const rows = draft.range(range);
     draft.require(rows.map((row) => row.key));
-    draft.require(rows.flatMap((row) => sessionKeysOf(draft.get(row.key))));
-    const plain = plainOnly(successors);
-    requireHeirs(draft, rows.map((row) => row.key).filter(isLockKey), plain);
     const heirs: Heir[] = [];
     let count = 0;
-    for (const row of rows) {
-      if (draft.writeCount >= sweepWritesMax) return { heirs, more: true, settled: count };
-      heirs.push(...settleDue(draft, draft.get(row.key), plain));
+    let cost = 0;
+    const full = draft.first(rows, (row) => {
+      const record = draft.get(row.key);
+      cost += costOf(record, successors);
+      if (count > 0 && (cost > sweepWritesMax || draft.writeCount >= sweepWritesMax)) return true;
+      heirs.push(...settleDue(draft, record, successors));
       count++;
-    }
-    return { heirs, more: rows.length === range.limit || sessionsLeft(draft, rows), settled: count };
+      return undefined;
+    });
+    const more = full === true || rows.length === range.limit || sessionsLeft(draft, rows);
+    return { heirs, more, settled: count };
   });
+}
+
+/** How many records settling this one may have to look at. */
+function costOf(record: AnyRecord | null, successors: Successors): number {
+  if (record?.kind === "session") return Math.max(1, Math.min(record.leases, rangeMax));
+  const waitedFor = record?.kind === "lock" && successors(record.space, record.name, 0) !== undefined;
+  return waitedFor && hasOverlap(record.name) ? rangeMax : 1;
 }
 
 function settleDue(draft: Draft, record: AnyRecord | null, successors: Successors): readonly Heir[] {
@@ -71,13 +81,6 @@ const sessionsLeft = (draft: Draft, rows: readonly { readonly key: Key }[]): boo
     const record = draft.get(row.key);
     return record?.kind === "session" && record.ended !== null && record.leases > 0;
   });
-
-const isLockKey = (key: Key): key is Key<LockRecord> => key.startsWith("lock/");
-
-function sessionKeysOf(record: AnyRecord | null): Key[] {
-  const id = record?.kind === "lock" ? record.lease?.sessionId : null;
-  return record?.kind === "lock" && id ? [sessionKey(record.space, id)] : [];
-}
 
 export interface CleanReply {
   readonly removed: number;

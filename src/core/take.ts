@@ -4,7 +4,16 @@
 import type { Range } from "./decision.js";
 import type { Draft } from "./draft.js";
 import { afterPrefix, floorKey, type Key, lockKey, sessionKey, sortable } from "./keys.js";
-import { type Claim, grant, holdingNow, holdingOf, prolong, sessionOf, settled } from "./lease.js";
+import {
+  type Claim,
+  grant,
+  holdingNow,
+  holdingOf,
+  prolong,
+  raiseTtlHigh,
+  sessionOf,
+  settled,
+} from "./lease.js";
 import { rangeMax } from "./limits.js";
 import { overlapOf } from "./names.js";
 import type { LockRecord } from "./records.js";
@@ -18,24 +27,30 @@ export interface Granted {
 
 /** Grants the settled `lock` to the claim, or says why not. */
 export function takeOrRefuse(draft: Draft, lock: LockRecord | null, claim: Claim): Granted | Refusal {
+  const answer = againOrRefuse(draft, lock, claim);
+  if (!("refused" in answer) || answer.refused !== "queued") return answer;
+  const overlapping = overlapRefusal(draft, claim);
+  if (overlapping !== null) return overlapping;
+  return { granted: grant(draft, lock, claim), how: "new" };
+}
+
+/** What can be said without granting anew: its own lease again, or why not now; `queued` if the name is free. */
+export function againOrRefuse(draft: Draft, lock: LockRecord | null, claim: Claim): Granted | Refusal {
   const { now } = draft;
   if (lock !== null && lock.lease !== null) {
-    const { lease } = lock;
     if (!isSameHolder(lock, claim))
       return { refused: "held", holding: holdingOf(lock, sessionOf(draft, lock), now) };
-    const again =
-      lease.ttlMs === null && claim.ttlMs === null
-        ? lock
-        : prolong(draft, lock, { ...lease, ttlMs: claim.ttlMs ?? lease.ttlMs }, null);
+    const lease = { ...lock.lease, ttlMs: claim.ttlMs ?? lock.lease.ttlMs };
+    const again = lease.ttlMs === null ? lock : prolong(draft, lock, lease, null);
+    raiseTtlHigh(draft, draft.get(floorKey(claim.space)), claim.space, claim.ttlMs ?? 0);
     return { granted: holdingOf(again, sessionOf(draft, again), now), how: "again" };
   }
   if (lock !== null && lock.availableAt !== 0)
     return { refused: "delayed", availableAt: lock.availableAt, now, why: "lock_delay" };
   const quietUntil = draft.get(floorKey(claim.space))?.quietUntil ?? 0;
-  if (now <= quietUntil) return { refused: "delayed", availableAt: quietUntil, now, why: "restore" };
-  const overlapping = overlapRefusal(draft, claim);
-  if (overlapping !== null) return overlapping;
-  return { granted: grant(draft, lock, claim), how: "new" };
+  if (quietUntil !== 0 && now <= quietUntil)
+    return { refused: "delayed", availableAt: quietUntil, now, why: "restore" };
+  return { refused: "queued" };
 }
 
 /** Rule 3: the same lease comes back only on proof, and only to the principal it belongs to. */
@@ -57,10 +72,16 @@ function overlapRefusal(draft: Draft, claim: Claim): Refusal | null {
   const keys = names.map((name) => lockKey(claim.space, name));
   draft.require(keys, ranges);
   for (const range of ranges) for (const row of draft.range(range)) keys.push(row.key as Key<LockRecord>);
+  for (const record of draft.changed())
+    if (record?.kind === "lock" && prefixes.some((prefix) => record.name.startsWith(prefix)))
+      keys.push(lockKey(record.space, record.name));
   draft.require(keys);
   draft.require(keys.flatMap((key) => sessionKeyOf(draft.get(key))));
   for (const key of keys) {
-    const holding = holdingNow(draft, settled(draft, draft.get(key)));
+    const lock = draft.get(key);
+    // A free name is left alone: whoever clears its lock delay must serve its queue.
+    if (lock === null || lock.space !== claim.space || lock.lease === null) continue;
+    const holding = holdingNow(draft, settled(draft, lock));
     if (holding !== null && holding.lock.name !== claim.name && !isOwnLease(holding, claim))
       return { refused: "held", holding };
   }

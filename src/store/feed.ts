@@ -31,12 +31,22 @@ export function numberOf(epoch: string, cursor: Cursor): number | null {
   return match !== null && match[1] === epoch ? Number(match[2]) : null;
 }
 
-export async function* follow(
+/** Every event after a place; without one, from this call on (not from the first look at what it returns). */
+export function follow(
   source: FeedSource,
   after: Cursor | undefined,
   signal: AbortSignal,
 ): AsyncGenerator<Change> {
-  let at = after === undefined ? source.last() : numberOf(source.epoch, after);
+  return changesFrom(source, after === undefined ? source.last() : numberOf(source.epoch, after), signal);
+}
+
+async function* changesFrom(
+  source: FeedSource,
+  from: number | null,
+  signal: AbortSignal,
+): AsyncGenerator<Change> {
+  let at = from;
+  if (signal.aborted) return;
   if (at === null || at > source.last()) {
     at = source.last();
     yield { cursor: cursorOf(source.epoch, at), reset: true };
@@ -49,6 +59,7 @@ export async function* follow(
       continue;
     }
     for (const { number, event } of events) {
+      if (signal.aborted) return;
       at = number;
       yield { cursor: cursorOf(source.epoch, number), event };
     }

@@ -40,7 +40,9 @@ export class Ordered {
 
   /** Takes over one thing that a log remembers: a record, or an index entry as `index/sort`. */
   ingest(
-    line: { readonly key: Key; readonly record: AnyRecord | null } | { readonly entry: string; readonly target: Key | null },
+    line:
+      | { readonly key: Key; readonly record: AnyRecord | null }
+      | { readonly entry: string; readonly target: Key | null },
     seq: number,
   ): void {
     if ("entry" in line) {

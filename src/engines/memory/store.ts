@@ -10,10 +10,17 @@ import { type Clocks, systemClocks } from "../../store/clock.js";
 import { Bell, cursorOf, type FeedSource, follow, type NumberedEvent } from "../../store/feed.js";
 import { Ordered } from "../../store/ordered.js";
 import { decideInRounds, LoadedView } from "../../store/rounds.js";
-import { type Change, type Cursor, type ListRow, type Store, StoreError, type StoreFacts } from "../../store/store.js";
+import {
+  type Change,
+  type Cursor,
+  type ListRow,
+  type Store,
+  StoreError,
+  type StoreFacts,
+} from "../../store/store.js";
 
 /** What handles share. */
-export class MemoryData implements FeedSource {
+export class MemoryData {
   readonly ordered = new Ordered();
   readonly bell = new Bell();
   readonly epoch = randomBytes(6).toString("hex");
@@ -35,18 +42,15 @@ export class MemoryData implements FeedSource {
     return this.#events.slice(after + 1 - first, after + 1 - first + limit);
   }
 
-  more(after: number, signal: AbortSignal): Promise<void> {
-    return this.bell.wait(() => this.#last > after, signal);
-  }
-
   append(events: readonly NumberedEvent["event"][]): void {
     for (const event of events) this.#events.push({ number: ++this.#last, event });
-    if (this.#events.length > this.eventsMax * 1.1) this.#events.splice(0, this.#events.length - this.eventsMax);
+    if (this.#events.length > this.eventsMax * 1.1)
+      this.#events.splice(0, this.#events.length - this.eventsMax);
     if (events.length > 0) this.bell.ring();
   }
 }
 
-export class MemoryStore implements Store {
+export class MemoryStore implements Store, FeedSource {
   readonly facts: StoreFacts = {
     engine: "memory",
     location: "memory of this process; gone when it stops",
@@ -80,10 +84,28 @@ export class MemoryStore implements Store {
   }
 
   changes(after: Cursor | undefined, signal: AbortSignal): AsyncIterable<Change> {
-    return follow(this.data, after, signal);
+    return follow(this, after, signal);
+  }
+
+  get epoch(): string {
+    return this.data.epoch;
+  }
+
+  last(): number {
+    return this.data.last();
+  }
+
+  read(after: number, limit: number): readonly NumberedEvent[] | null {
+    this.#check();
+    return this.data.read(after, limit);
+  }
+
+  more(after: number, signal: AbortSignal): Promise<void> {
+    return this.data.bell.wait(() => this.#closed || this.data.last() > after, signal);
   }
 
   async head(): Promise<Cursor> {
+    this.#check();
     return cursorOf(this.data.epoch, this.data.last());
   }
 
@@ -105,6 +127,8 @@ export class MemoryStore implements Store {
 
   async close(): Promise<void> {
     this.#closed = true;
+    // Wakes the followers of this handle to find it closed; the others go on waiting.
+    this.data.bell.ring();
   }
 
   #record(key: Key): AnyRecord | null {

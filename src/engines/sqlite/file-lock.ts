@@ -17,9 +17,17 @@ export class FileLock {
       this.#database.exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE");
     } catch (error) {
       this.#database.close();
-      throw new StoreError("unavailable", `${path} is in use by another Holdfast process${this.#owner()}: stop it first, or talk to it with --server`, {
-        cause: error,
-      });
+      if (!/locked|busy/i.test(String(error)))
+        throw new StoreError("unavailable", `${path}.lock cannot be locked: ${String(error)}`, {
+          cause: error,
+        });
+      throw new StoreError(
+        "unavailable",
+        `${path} is in use by another Holdfast process${this.#owner()}: stop it first, or talk to it with --server`,
+        {
+          cause: error,
+        },
+      );
     }
     writeFileSync(this.#pidPath, `${process.pid}\n`, { mode: 0o600 });
   }

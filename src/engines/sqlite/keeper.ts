@@ -2,7 +2,8 @@
  * The keeper thread: slow work that must not stand in the way of a commit. It copies the write-ahead log into
  * the database file, and makes backups.
  */
-import { closeSync, fsyncSync, openSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { type Database, openDatabase } from "./binding.js";
 import type { FromKeeper, ToKeeper } from "./messages.js";
@@ -26,21 +27,44 @@ function checkpoint(): void {
   }
 }
 
-/** A copy of one moment, compact, marked so that its first use knows that time has passed since. */
+/**
+ * A copy of one moment, compact, marked so that its first use knows that time has passed since. It gets its name
+ * when it is marked and whole: a backup that was interrupted can not be taken for one, nor for a data file.
+ */
 function backup(target: string, wallAt: number): void {
+  if (existsSync(target)) throw new Error(`${target} exists already`);
+  const part = `${target}.part`;
+  rmSync(part, { force: true });
+  // Lease ids are secrets: nobody else may read the copy.
+  closeSync(openSync(part, "wx", 0o600));
+  try {
+    copy(part, wallAt);
+    renameSync(part, target);
+    sync(dirname(target));
+  } catch (error) {
+    rmSync(part, { force: true });
+    throw error;
+  }
+}
+
+function copy(target: string, wallAt: number): void {
   const source = openDatabase(path, { readOnly: true });
   try {
     source.prepare("VACUUM INTO ?").run(target);
   } finally {
     source.close();
   }
-  const copy = openDatabase(target);
+  const database = openDatabase(target);
   try {
-    setMeta(copy, "stamp", wallAt);
+    setMeta(database, "stamp", wallAt);
   } finally {
-    copy.close();
+    database.close();
   }
-  const file = openSync(target, "r");
+  sync(target);
+}
+
+function sync(path: string): void {
+  const file = openSync(path, "r");
   fsyncSync(file);
   closeSync(file);
 }

@@ -41,6 +41,9 @@ export type Line =
 /** What one pair says. */
 export function parseLine(key: string, value: string | null): Line {
   if (key.startsWith(recordPrefix))
-    return { key: key.slice(recordPrefix.length), record: value === null ? null : (JSON.parse(value) as AnyRecord) };
+    return {
+      key: key.slice(recordPrefix.length),
+      record: value === null ? null : (JSON.parse(value) as AnyRecord),
+    };
   return { entry: key.slice(entryPrefix.length), target: value };
 }

@@ -39,7 +39,11 @@ export interface Opened {
 
 export type FromWriter =
   | { readonly type: "opened"; readonly opened: Opened }
-  | { readonly type: "open-failed"; readonly kind: "unavailable" | "corrupt" | "unsupported"; readonly message: string }
+  | {
+      readonly type: "open-failed";
+      readonly kind: "unavailable" | "corrupt" | "unsupported";
+      readonly message: string;
+    }
   | { readonly type: "committed"; readonly seq: number }
   /** `certain`: the batch is certainly not written. The writer has closed the file and waits for `open`. */
   | { readonly type: "failed"; readonly seq: number; readonly certain: boolean; readonly message: string }

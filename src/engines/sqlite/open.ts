@@ -1,9 +1,9 @@
 /** Opening the embedded engine: its options, its directory, its lock. */
-import { chmodSync, existsSync, mkdirSync } from "node:fs";
+import { closeSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { type Clocks, systemClocks } from "../../store/clock.js";
 import { FileLock } from "./file-lock.js";
-import { refuseUnstamped } from "./restore.js";
+import { refuseStamped } from "./restore.js";
 import { SqliteStore } from "./store.js";
 
 export interface SqliteOptions {
@@ -29,19 +29,23 @@ export const sqliteDefaults: Omit<SqliteOptions, "path"> = {
   onTrouble: () => undefined,
 };
 
-export async function openSqlite(options: Partial<SqliteOptions> & { readonly path: string }): Promise<SqliteStore> {
+export async function openSqlite(
+  options: Partial<SqliteOptions> & { readonly path: string },
+): Promise<SqliteStore> {
   const { path } = options;
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const lock = new FileLock(path);
+  let store: SqliteStore | null = null;
   try {
-    refuseUnstamped(path);
-    const store = new SqliteStore({ ...sqliteDefaults, ...options }, lock);
+    refuseStamped(path);
+    // Lease ids are secrets: nobody else may read the file, nor its log, which gets the file's mode.
+    closeSync(openSync(path, "a", 0o600));
+    store = new SqliteStore({ ...sqliteDefaults, ...options }, lock);
     await store.open();
-    // Lease ids are secrets: nobody else may read the file.
-    if (existsSync(path)) chmodSync(path, 0o600);
     return store;
   } catch (error) {
-    lock.release();
+    if (store === null) lock.release();
+    else await store.close();
     throw error;
   }
 }

@@ -7,10 +7,13 @@ import type { Key } from "../../core/keys.js";
 import type { AnyRecord } from "../../core/records.js";
 import type { NumberedEvent } from "../../store/feed.js";
 import { entryKey } from "../../store/ordered.js";
-import { StoreError } from "../../store/store.js";
 import { openDatabase } from "./binding.js";
+import { feedPlace, verified } from "./checksum.js";
 import { entryLine, recordLine } from "./lines.js";
-import { damaged } from "./schema.js";
+import { readFailure } from "./schema.js";
+
+/** The packaged library ends a text at NUL. Sort strings are printable, so the next character bounds the same rows. */
+const bound = (text: string): string => text.replaceAll("\0", "\x01");
 
 export class Reader {
   readonly #database;
@@ -21,44 +24,51 @@ export class Reader {
   constructor(readonly path: string) {
     this.#database = openDatabase(path, { readOnly: true });
     this.#database.exec("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -32768");
-    this.#get = this.#database.prepare("SELECT value FROM tree WHERE key = ?");
-    this.#range = this.#database.prepare("SELECT key, value FROM tree WHERE key >= ? AND key < ? ORDER BY key LIMIT ?");
+    this.#get = this.#database.prepare("SELECT value, sum FROM tree WHERE key = ?");
+    this.#range = this.#database.prepare(
+      "SELECT key, value, sum FROM tree WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
+    );
     this.#feed = this.#database.prepare(
-      "SELECT first, count, events FROM feed WHERE first >= coalesce((SELECT max(first) FROM feed WHERE first <= ?), ?) ORDER BY first LIMIT 64",
+      "SELECT * FROM feed WHERE first >= coalesce((SELECT max(first) FROM feed WHERE first <= ?), ?) ORDER BY first LIMIT 64",
     );
   }
 
   record(key: Key): AnyRecord | null {
     return this.#guard(() => {
-      const row = this.#get.get(recordLine(key));
-      return row === undefined ? null : (JSON.parse(String(row["value"])) as AnyRecord);
+      if (key.includes("\0")) return null;
+      const line = recordLine(key);
+      const row = this.#get.get(line);
+      return row === undefined ? null : (JSON.parse(verified(line, row["value"], row["sum"])) as AnyRecord);
     });
   }
 
   /** Rows of the tree within the range. */
   range(range: Range): RangeRow[] {
-    const from = entryLine(entryKey(range.index, range.from));
-    const to = entryLine(entryKey(range.index, range.to));
+    const from = bound(entryLine(entryKey(range.index, range.from)));
+    const to = bound(entryLine(entryKey(range.index, range.to)));
     const skip = entryLine(entryKey(range.index, "")).length;
     return this.#guard(() =>
-      this.#range
-        .all(from, to, range.limit)
-        .map((row) => ({ sort: String(row["key"]).slice(skip), key: String(row["value"]) })),
+      this.#range.all(from, to, range.limit).map((row) => {
+        const line = String(row["key"]);
+        return { sort: line.slice(skip), key: verified(line, row["value"], row["sum"]) };
+      }),
     );
   }
 
-  /** Events numbered above `after`; null if the first of them is no longer kept. */
+  /** Events numbered above `after`, of which there are some; null if the first of them is no longer kept. */
   events(after: number, limit: number): NumberedEvent[] | null {
     return this.#guard(() => {
       const found: NumberedEvent[] = [];
       for (const row of this.#feed.all(after + 1, after + 1)) {
         const first = Number(row["first"]);
         if (found.length === 0 && first > after + 1) return null;
-        const events = JSON.parse(String(row["events"])) as NumberedEvent["event"][];
-        for (const [i, event] of events.entries()) if (first + i > after) found.push({ number: first + i, event });
+        const place = feedPlace(row["first"], row["count"], row["at"]);
+        const events = JSON.parse(verified(place, row["events"], row["sum"])) as NumberedEvent["event"][];
+        for (const [i, event] of events.entries())
+          if (first + i > after) found.push({ number: first + i, event });
         if (found.length >= limit) break;
       }
-      return found;
+      return found.length === 0 ? null : found;
     });
   }
 
@@ -66,10 +76,7 @@ export class Reader {
     try {
       return read();
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
-      if (error instanceof SyntaxError || /malformed|corrupt|not a database/i.test(message))
-        throw damaged(this.path, message);
-      throw new StoreError("unavailable", `the data file cannot be read: ${message}`, { cause: error });
+      throw readFailure(this.path, error);
     }
   }
 

@@ -4,14 +4,26 @@
  * that can have been granted since, ends what the copy believes to be held, forgets request ids, starts a new
  * feed, and lets nothing be granted until the longest lease that may still be out there is over.
  */
-import { existsSync } from "node:fs";
 import { auditKey, floorKey, indexEntries, type Key } from "../../core/keys.js";
 import { grantsPerMsMax, restoreTokenJump } from "../../core/limits.js";
 import type { AnyRecord, AuditRecord, FloorRecord, LockRecord } from "../../core/records.js";
 import { StoreError } from "../../store/store.js";
 import { type Database, openDatabase } from "./binding.js";
+import { checksum, logPlace, verified } from "./checksum.js";
 import { entryLine, fromLines, recordLine } from "./lines.js";
-import { damaged, getMeta, makeDurable, newEpoch, prepareSchema, setMeta } from "./schema.js";
+import {
+  checkIntact,
+  getMeta,
+  makeDurable,
+  newEpoch,
+  prepareSchema,
+  readFailure,
+  setMeta,
+  stampOf,
+} from "./schema.js";
+
+/** The space that exists without anybody having made it. */
+const spaceDefault = "default";
 
 export interface RestoreOptions {
   /** How long to grant nothing: undefined, as long as the longest TTL in the copy. */
@@ -29,55 +41,56 @@ export interface Restored {
 }
 
 /** A stamped copy must go through `restoreCopy` before anything is granted from it. */
-export function refuseUnstamped(path: string): void {
-  if (!existsSync(path)) return;
-  const database = openDatabase(path, { readOnly: true });
-  try {
-    if (getMeta(database, "stamp") !== null)
-      throw new StoreError(
-        "unsupported",
-        `${path} is a backup that was not restored: run: holdfast restore ${path} --data DIR`,
-      );
-  } catch (error) {
-    if (error instanceof StoreError) throw error;
-    // Not a data file of ours, or a damaged one: opening it says which.
-  } finally {
-    database.close();
-  }
+export function refuseStamped(path: string): void {
+  if (stampOf(path) !== null)
+    throw new StoreError(
+      "unsupported",
+      `${path} is a backup that was not restored: run: holdfast restore ${path} --data DIR`,
+    );
 }
 
 /** Turns a copy of a backup, already in its place, into a data file that can be served. One transaction. */
 export function restoreCopy(path: string, options: RestoreOptions): Restored {
+  const stamp = stampOf(path);
+  if (stamp === null)
+    throw new StoreError(
+      "unsupported",
+      `${path} is not a backup made by holdfast backup: nothing was changed`,
+    );
   const database = openDatabase(path);
   try {
     makeDurable(database, path);
     prepareSchema(database, path);
-    const stamp = getMeta(database, "stamp");
-    if (stamp === null)
-      throw new StoreError("unsupported", `${path} is not a backup made by holdfast backup: nothing was changed`);
+    checkIntact(database, path);
     database.exec("BEGIN IMMEDIATE");
     applyLog(database);
-    const restored = rewrite(database, Number(stamp), options);
+    const restored = rewrite(database, stamp, options);
     database.exec("DELETE FROM feed; DELETE FROM meta WHERE key = 'stamp'");
     setMeta(database, "epoch", newEpoch());
     database.exec("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)");
     return restored;
   } catch (error) {
-    if (error instanceof StoreError) throw error;
-    throw damaged(path, error instanceof Error ? error.message : String(error));
+    throw readFailure(path, error);
   } finally {
     database.close();
   }
 }
 
 function applyLog(database: Database): void {
-  const put = database.prepare("INSERT OR REPLACE INTO tree (key, value) VALUES (?, ?)");
+  const put = database.prepare("INSERT OR REPLACE INTO tree (key, value, sum) VALUES (?, ?, ?)");
   const remove = database.prepare("DELETE FROM tree WHERE key = ?");
   let last = Number(getMeta(database, "applied") ?? 0);
-  for (const row of database.prepare("SELECT seq, writes FROM log ORDER BY seq").all()) {
-    for (const [key, value] of fromLines(String(row["writes"])))
+  let engineAt = Number(getMeta(database, "engine_at") ?? 0);
+  for (const row of database.prepare("SELECT * FROM log ORDER BY seq").all()) {
+    if (Number(row["engine_at"]) > engineAt) {
+      engineAt = Number(row["engine_at"]);
+      setMeta(database, "engine_at", engineAt);
+      setMeta(database, "wall_at", Number(row["wall_at"]));
+    }
+    const place = logPlace(row["seq"], row["engine_at"], row["wall_at"]);
+    for (const [key, value] of fromLines(verified(place, row["writes"], row["sum"])))
       if (value === null) remove.run(key);
-      else put.run(key, value);
+      else put.run(key, value, checksum(key, value));
     last = Number(row["seq"]);
   }
   database.exec("DELETE FROM log");
@@ -90,9 +103,13 @@ function rewrite(database: Database, stampedAt: number, options: RestoreOptions)
   const now = storedEngine + Math.max(0, options.wallNow - storedWall);
   const elapsed = Math.max(0, options.wallNow - stampedAt);
   const floors = new Map<string, FloorRecord>();
+  raise(floors, spaceDefault, 0, 0);
   let leasesEnded = 0;
-  const put = (key: Key, before: AnyRecord | null, after: AnyRecord | null): void => replace(database, key, before, after);
+  const put = (key: Key, before: AnyRecord | null, after: AnyRecord | null): void =>
+    replace(database, key, before, after);
   for (const { key, record } of records(database)) {
+    // Also a space without a single grant in the copy may have had some since.
+    if ("space" in record) raise(floors, record.space, 0, 0);
     if (record.kind === "floor") raise(floors, record.space, record.token, record.ttlHighMs);
     if (record.kind === "session" || record.kind === "request") put(key, record, null);
     if (record.kind !== "lock") continue;
@@ -135,6 +152,7 @@ function ended(lock: LockRecord, now: number, options: RestoreOptions): LockReco
       principal: lease.principal,
       owner: lease.owner,
       token: lock.token,
+      since: lease.since,
       endedAt: now,
       how: "forced",
       by: options.principal,
@@ -161,22 +179,28 @@ const auditOf = (space: string, now: number, stampedAt: number, options: Restore
 
 function* records(database: Database): Generator<{ key: Key; record: AnyRecord }> {
   const prefix = recordLine("");
-  const page = database.prepare("SELECT key, value FROM tree WHERE key > ? AND key < ? ORDER BY key LIMIT 1000");
+  const page = database.prepare(
+    "SELECT key, value, sum FROM tree WHERE key > ? AND key < ? ORDER BY key LIMIT 1000",
+  );
   for (let after = prefix; ; ) {
     const rows = page.all(after, "r0");
     for (const row of rows) {
       after = String(row["key"]);
-      yield { key: after.slice(prefix.length), record: JSON.parse(String(row["value"])) as AnyRecord };
+      const value = verified(after, row["value"], row["sum"]);
+      yield { key: after.slice(prefix.length), record: JSON.parse(value) as AnyRecord };
     }
     if (rows.length === 0) return;
   }
 }
 
 function replace(database: Database, key: Key, before: AnyRecord | null, after: AnyRecord | null): void {
-  const put = database.prepare("INSERT OR REPLACE INTO tree (key, value) VALUES (?, ?)");
+  const insert = database.prepare("INSERT OR REPLACE INTO tree (key, value, sum) VALUES (?, ?, ?)");
   const remove = database.prepare("DELETE FROM tree WHERE key = ?");
-  for (const { index, sort } of before === null ? [] : indexEntries(key, before)) remove.run(entryLine(`${index}/${sort}`));
-  for (const { index, sort } of after === null ? [] : indexEntries(key, after)) put.run(entryLine(`${index}/${sort}`), key);
+  const put = (line: string, value: string): unknown => insert.run(line, value, checksum(line, value));
+  for (const { index, sort } of before === null ? [] : indexEntries(key, before))
+    remove.run(entryLine(`${index}/${sort}`));
+  for (const { index, sort } of after === null ? [] : indexEntries(key, after))
+    put(entryLine(`${index}/${sort}`), key);
   if (after === null) remove.run(recordLine(key));
-  else put.run(recordLine(key), JSON.stringify(after));
+  else put(recordLine(key), JSON.stringify(after));
 }

@@ -5,7 +5,8 @@
 import { randomBytes } from "node:crypto";
 import { statSync } from "node:fs";
 import { StoreError } from "../../store/store.js";
-import type { Database } from "./binding.js";
+import { type Database, openDatabase } from "./binding.js";
+import { checksum, feedPlace, verified } from "./checksum.js";
 
 /** "HOLD": marks the file as ours. */
 const applicationId = 0x484f_4c44;
@@ -13,13 +14,13 @@ export const schemaVersion = 1;
 
 /**
  * log: committed batches whose writes are not yet in `tree`. feed: events of committed batches, by the number of
- * their first. tree: every record and index entry, in key order. meta: a few facts, see below.
+ * their first. tree: every record and index entry, in key order. meta: a few facts, see below. sum: checksum.ts.
  */
 const tablesV1 = `
-  CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
-  CREATE TABLE log (seq INTEGER PRIMARY KEY, engine_at INTEGER NOT NULL, wall_at INTEGER NOT NULL, writes TEXT NOT NULL) STRICT;
-  CREATE TABLE feed (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, at INTEGER NOT NULL, events TEXT NOT NULL) STRICT;
-  CREATE TABLE tree (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY, sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE log (seq INTEGER PRIMARY KEY, engine_at INTEGER NOT NULL, wall_at INTEGER NOT NULL, writes TEXT NOT NULL, sum INTEGER NOT NULL) STRICT;
+  CREATE TABLE feed (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, at INTEGER NOT NULL, events TEXT NOT NULL, sum INTEGER NOT NULL) STRICT;
+  CREATE TABLE tree (key TEXT PRIMARY KEY, value TEXT NOT NULL, sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 `;
 
 /** One step per version: what turns a file of version n into n + 1. */
@@ -36,15 +37,19 @@ export const newEpoch = (): string => randomBytes(6).toString("hex");
 export type MetaKey = "epoch" | "applied" | "last_event" | "engine_at" | "wall_at" | "stamp";
 
 export function getMeta(database: Database, key: MetaKey): string | number | null {
-  const row = database.prepare("SELECT value FROM meta WHERE key = ?").get(key);
-  return (row?.["value"] as string | number | undefined) ?? null;
+  const row = database.prepare("SELECT value, sum FROM meta WHERE key = ?").get(key);
+  if (row === undefined) return null;
+  verified(key, row["value"], row["sum"]);
+  return row["value"] as string | number;
 }
 
 export function setMeta(database: Database, key: MetaKey, value: string | number): void {
-  database.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)").run(key, value);
+  const sum = checksum(key, String(value));
+  database.prepare("INSERT OR REPLACE INTO meta (key, value, sum) VALUES (?, ?, ?)").run(key, value, sum);
 }
 
-const pragma = (database: Database, name: string): unknown => Object.values(database.prepare(`PRAGMA ${name}`).get() ?? {})[0];
+const pragma = (database: Database, name: string): unknown =>
+  Object.values(database.prepare(`PRAGMA ${name}`).get() ?? {})[0];
 
 /** Sets and checks what durability rests on. For every connection that writes. */
 export function makeDurable(database: Database, path: string): void {
@@ -61,21 +66,43 @@ export function makeDurable(database: Database, path: string): void {
 
 /** Opens or creates the tables; refuses what is not ours, newer or damaged. */
 export function prepareSchema(database: Database, path: string): void {
+  const version = identify(database, path);
+  if (version === 0) create(database);
+  else migrate(database, version);
+}
+
+/** Looks at a file without changing it: refuses what is not ours or newer, and returns its backup stamp if it has one. */
+export function stampOf(path: string): number | null {
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return null;
+  let database: Database | null = null;
+  try {
+    database = openDatabase(path, { readOnly: true });
+    const stamp = identify(database, path) === 0 ? null : getMeta(database, "stamp");
+    return stamp === null ? null : Number(stamp);
+  } catch (error) {
+    throw readFailure(path, error);
+  } finally {
+    database?.close();
+  }
+}
+
+/** The version of the schema; 0: an empty file. */
+function identify(database: Database, path: string): number {
   const version = Number(pragma(database, "user_version"));
   const id = Number(pragma(database, "application_id"));
   const tables = Number(Object.values(database.prepare("SELECT count(*) FROM sqlite_schema").get() ?? {})[0]);
-  if (id === 0 && version === 0 && tables === 0) create(database);
-  else if (id !== applicationId)
+  if (id === 0 && version === 0 && tables === 0) return 0;
+  if (id !== applicationId)
     throw new StoreError("corrupt", `${path} is a database, but not one of Holdfast: name another file`);
-  else if (version > schemaVersion)
+  if (version > schemaVersion)
     throw new StoreError(
       "unsupported",
       `${path} was written by a newer Holdfast (schema ${version}, this one knows up to ${schemaVersion}): upgrade this program; the file was not touched`,
     );
-  else migrate(database, version);
+  return version;
 }
 
-/** Files up to this size are checked page by page at each start; larger ones would make the start slow. */
+/** Files up to this size are checked page by page and row by row at each start; for larger ones that takes too long. */
 const fullCheckBytesMax = 16 * 2 ** 20;
 
 /** Refuses a file that is cut off or, where that is quick to tell, damaged inside. After the log was copied into it. */
@@ -86,6 +113,10 @@ export function checkIntact(database: Database, path: string): void {
   if (actual > fullCheckBytesMax) return;
   const damage = String(pragma(database, "quick_check(1)"));
   if (damage !== "ok") throw damaged(path, damage);
+  for (const { key, value, sum } of database.prepare("SELECT key, value, sum FROM tree").iterate())
+    verified(String(key), value, sum);
+  for (const { first, count, at, events, sum } of database.prepare("SELECT * FROM feed").iterate())
+    verified(feedPlace(first, count, at), events, sum);
 }
 
 export function damaged(path: string, what: string): StoreError {
@@ -93,6 +124,15 @@ export function damaged(path: string, what: string): StoreError {
     "corrupt",
     `${path} is damaged (${what}): stop, keep a copy of the file with its -wal, and restore the last backup with: holdfast restore BACKUP --data DIR`,
   );
+}
+
+/** What a failed read means: a damaged file, or one that cannot be had now. */
+export function readFailure(path: string, error: unknown): StoreError {
+  if (error instanceof StoreError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof SyntaxError || /malformed|corrupt|not a database/i.test(message))
+    return damaged(path, message);
+  return new StoreError("unavailable", `${path} cannot be read: ${message}`, { cause: error });
 }
 
 function create(database: Database): void {

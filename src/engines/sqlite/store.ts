@@ -11,13 +11,21 @@ import type { Key } from "../../core/keys.js";
 import type { FeedEvent } from "../../core/records.js";
 import { Bell, cursorOf, type FeedSource, follow, type NumberedEvent } from "../../store/feed.js";
 import { Ordered } from "../../store/ordered.js";
-import { type Change, type Cursor, type ListRow, type Store, StoreError, type StoreFacts } from "../../store/store.js";
+import {
+  type Change,
+  type Cursor,
+  type ListRow,
+  type Store,
+  StoreError,
+  type StoreFacts,
+} from "../../store/store.js";
 import { EngineClock } from "./engine-clock.js";
 import type { FileLock } from "./file-lock.js";
 import { fromLines, parseLine, toLines } from "./lines.js";
 import type { FromKeeper, FromWriter, Opened, ToKeeper, ToWriter, WriterOptions } from "./messages.js";
 import type { SqliteOptions } from "./open.js";
 import { Reader } from "./reader.js";
+import { readFailure } from "./schema.js";
 import { LayeredView, ReadCache } from "./view.js";
 
 /** Write-ahead log size at which the keeper starts to copy it away. */
@@ -41,6 +49,13 @@ class OpenBatch {
   events: FeedEvent[] = [];
   waiting: Waiting[] = [];
   constructor(readonly seq: number) {}
+}
+
+/** The log's lines end at line breaks and the library's texts at NUL: a key with either would become another. */
+function checkKeys(writes: readonly Write[]): void {
+  for (const { key } of writes)
+    if (key.includes("\n") || key.includes("\0"))
+      throw new StoreError("unsupported", `a key must not hold line breaks or NUL: ${JSON.stringify(key)}`);
 }
 
 export class SqliteStore implements Store, FeedSource {
@@ -74,13 +89,19 @@ export class SqliteStore implements Store, FeedSource {
   #ticker: NodeJS.Timeout | undefined;
   #opened: { resolve: () => void; reject: (error: StoreError) => void } | null = null;
   #closedByWriter: (() => void) | null = null;
+  #closing: Promise<void> | null = null;
 
   constructor(options: SqliteOptions, lock: FileLock) {
     this.#options = options;
     this.#lock = lock;
     this.#clock = new EngineClock(options.clocks);
     this.#cache = new ReadCache(options.cacheRecordsMax);
-    this.facts = { engine: "sqlite", location: options.path, order: "node", keysMax: Number.MAX_SAFE_INTEGER };
+    this.facts = {
+      engine: "sqlite",
+      location: options.path,
+      order: "node",
+      keysMax: Number.MAX_SAFE_INTEGER,
+    };
     const { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax } = options;
     const workerData: WriterOptions = { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax };
     this.#writer = new Worker(new URL("./writer.js", import.meta.url), { workerData });
@@ -101,15 +122,24 @@ export class SqliteStore implements Store, FeedSource {
 
   transact<Reply>(_keys: readonly Key[], decide: Decide<Reply>, signal?: AbortSignal): Promise<Reply> {
     const reader = this.#reader;
-    if (this.#state !== "open" || reader === null) return Promise.reject(this.#refusal());
+    if (this.#state !== "open" || reader === null || this.#closing !== null)
+      return Promise.reject(this.#refusal());
     if (signal?.aborted) return Promise.reject(new StoreError("unavailable", "cancelled before it began"));
     const view = new LayeredView(this.#clock.now(), this.#recent, this.#cache, reader);
-    const decision = decide(view);
-    if ("need" in decision)
-      return Promise.reject(new StoreError("unsupported", "a decision asked for what this engine had already shown"));
-    const { reply, writes, events } = decision;
-    if (writes.length > 0 || events.length > 0) return this.#join(writes, events, reply);
-    return view.newestSeq <= this.#durableSeq ? Promise.resolve(reply) : this.#durable(view.newestSeq, reply);
+    try {
+      const decision = decide(view);
+      if ("need" in decision)
+        throw new StoreError("unsupported", "a decision asked for what this engine had already shown");
+      const { reply, writes, events } = decision;
+      checkKeys(writes);
+      if (writes.length > 0 || events.length > 0) return this.#join(writes, events, reply);
+      return view.newestSeq <= this.#durableSeq
+        ? Promise.resolve(reply)
+        : this.#durable(view.newestSeq, reply);
+    } catch (error) {
+      // A bug in a rule, or a file that cannot be read: nothing was joined to a batch.
+      return Promise.reject(error);
+    }
   }
 
   #join<Reply>(writes: readonly Write[], events: readonly FeedEvent[], reply: Reply): Promise<Reply> {
@@ -142,7 +172,12 @@ export class SqliteStore implements Store, FeedSource {
 
   #flush(): void {
     const batch = this.#gathering;
-    if (this.#state !== "open" || this.#flying !== null || (batch.writes.length === 0 && batch.events.length === 0)) return;
+    if (
+      this.#state !== "open" ||
+      this.#flying !== null ||
+      (batch.writes.length === 0 && batch.events.length === 0)
+    )
+      return;
     this.#flying = batch;
     this.#gathering = new OpenBatch(batch.seq + 1);
     const eventCount = batch.events.length;
@@ -192,7 +227,8 @@ export class SqliteStore implements Store, FeedSource {
     // The next commit goes out before the replies of this one are written: disk and replies overlap.
     this.#flush();
     for (const event of batch.events) this.#recentEvents.push({ number: ++this.#lastEvent, event });
-    if (this.#recentEvents.length > 2 * recentEventsMax) this.#recentEvents.splice(0, this.#recentEvents.length - recentEventsMax);
+    if (this.#recentEvents.length > 2 * recentEventsMax)
+      this.#recentEvents.splice(0, this.#recentEvents.length - recentEventsMax);
     for (const waiting of batch.waiting) waiting.resolve();
     if (batch.events.length > 0) this.#bell.ring();
   }
@@ -207,6 +243,7 @@ export class SqliteStore implements Store, FeedSource {
   /** A commit failed, or the file is in trouble: nothing that is in memory can be trusted any more. */
   #fail(seq: number, certain: boolean, message: string): void {
     if (this.#state === "closed" || this.#state === "failed") return;
+    if (this.#opened !== null) return this.#openFailed(new StoreError("unavailable", message));
     const flying = this.#flying;
     const gathering = this.#gathering;
     this.#state = "failed";
@@ -219,7 +256,8 @@ export class SqliteStore implements Store, FeedSource {
     this.#reader?.close();
     this.#reader = null;
     const kind = certain || flying?.seq !== seq ? "unavailable" : "unknown";
-    for (const waiting of flying?.waiting ?? []) waiting.reject(new StoreError(flying?.seq === seq ? kind : "unknown", this.#trouble));
+    for (const waiting of flying?.waiting ?? [])
+      waiting.reject(new StoreError(flying?.seq === seq ? kind : "unknown", this.#trouble));
     for (const waiting of gathering.waiting) waiting.reject(new StoreError("unavailable", this.#trouble));
     this.#reopenSoon();
   }
@@ -246,11 +284,17 @@ export class SqliteStore implements Store, FeedSource {
   #ready(opened: Opened): void {
     if (this.#state === "closed") return;
     const first = this.#state === "opening";
-    if (first) this.#clock.start(opened.engineAt, opened.wallAt);
-    this.#reader = new Reader(this.#options.path);
     this.#recent.clear();
     this.#cache.clear();
-    for (const { seq, writes } of opened.backlog) this.#ingest(seq, writes);
+    try {
+      this.#reader = new Reader(this.#options.path);
+      for (const { seq, writes } of opened.backlog) this.#ingest(seq, writes);
+    } catch (error) {
+      this.#reader?.close();
+      this.#reader = null;
+      return this.#openFailed(readFailure(this.#options.path, error));
+    }
+    if (first) this.#clock.start(opened.engineAt, opened.wallAt);
     this.#epoch = opened.epoch;
     this.#durableSeq = opened.lastSeq;
     this.#gathering = new OpenBatch(opened.lastSeq + 1);
@@ -276,11 +320,19 @@ export class SqliteStore implements Store, FeedSource {
   #tick(): void {
     if (this.#state !== "open" || this.#reader === null) return;
     const now = this.#clock.now();
-    const view = new LayeredView(now, this.#recent, this.#cache, this.#reader);
-    const somethingDue = view.range({ index: "due", from: "", to: "\x7f", limit: 1 }).length > 0;
-    if (somethingDue && now - this.#lastCommitAt >= tickMs)
+    if (this.#somethingDue(now, this.#reader) && now - this.#lastCommitAt >= tickMs)
       this.#toWriter({ type: "tick", engineAt: now, wallAt: this.#clock.wall() });
     this.#checkpoint();
+  }
+
+  #somethingDue(now: number, reader: Reader): boolean {
+    try {
+      const view = new LayeredView(now, this.#recent, this.#cache, reader);
+      return view.range({ index: "due", from: "", to: "\x7f", limit: 1 }).length > 0;
+    } catch {
+      // A file that cannot be read is told by the requests that need it; for the clock there may be something.
+      return true;
+    }
   }
 
   #checkpoint(): void {
@@ -325,10 +377,13 @@ export class SqliteStore implements Store, FeedSource {
   }
 
   read(after: number, limit: number): readonly NumberedEvent[] | null {
+    if (this.#state === "closed") throw this.#refusal();
     if (after >= this.#lastEvent) return [];
     const first = this.#recentEvents[0]?.number;
-    if (first !== undefined && after + 1 >= first) return this.#recentEvents.slice(after + 1 - first, after + 1 - first + limit);
-    if (after < this.#trimmedEvent || this.#reader === null) return null;
+    if (first !== undefined && after + 1 >= first)
+      return this.#recentEvents.slice(after + 1 - first, after + 1 - first + limit);
+    if (after < this.#trimmedEvent) return null;
+    if (this.#reader === null) throw this.#refusal();
     return this.#reader.events(after, limit)?.filter((event) => event.number <= this.#lastEvent) ?? null;
   }
 
@@ -341,6 +396,7 @@ export class SqliteStore implements Store, FeedSource {
   }
 
   async head(): Promise<Cursor> {
+    if (this.#closing !== null) throw this.#refusal();
     return cursorOf(this.#epoch, this.#lastEvent);
   }
 
@@ -370,7 +426,7 @@ export class SqliteStore implements Store, FeedSource {
   }
 
   backup(path: string): Promise<void> {
-    if (this.#state !== "open") return Promise.reject(this.#refusal());
+    if (this.#state !== "open" || this.#closing !== null) return Promise.reject(this.#refusal());
     const id = this.#backups.size === 0 ? 1 : Math.max(...this.#backups.keys()) + 1;
     return new Promise((resolve, reject) => {
       this.#backups.set(id, { resolve, reject });
@@ -378,13 +434,20 @@ export class SqliteStore implements Store, FeedSource {
     });
   }
 
-  async close(): Promise<void> {
-    if (this.#state === "closed") return;
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  /** Finishes what is on its way and takes nothing new. */
+  async #close(): Promise<void> {
+    this.#flush();
     while (this.#flying !== null && this.#state === "open")
       await this.#durable(this.#flying.seq, undefined).catch(() => undefined);
     this.#state = "closed";
     clearInterval(this.#ticker);
-    for (const waiting of this.#gathering.waiting) waiting.reject(this.#refusal());
+    for (const waiting of [...this.#gathering.waiting, ...this.#backups.values()])
+      waiting.reject(this.#refusal());
     this.#bell.close();
     this.#reader?.close();
     await new Promise<void>((resolve) => {
@@ -405,7 +468,7 @@ export class SqliteStore implements Store, FeedSource {
   }
 
   #refusal(): StoreError {
-    return this.#state === "closed"
+    return this.#closing !== null
       ? new StoreError("closed", "the store was closed")
       : new StoreError("unavailable", this.#trouble);
   }

@@ -7,8 +7,9 @@ import { parentPort, workerData } from "node:worker_threads";
 import { StoreError } from "../../store/store.js";
 import { Backlog } from "./backlog.js";
 import { type Database, openDatabase } from "./binding.js";
+import { checksum, feedPlace, logPlace, verified } from "./checksum.js";
 import type { Batch, FromWriter, Opened, ToWriter, WriterOptions } from "./messages.js";
-import { checkIntact, getMeta, makeDurable, prepareSchema, setMeta } from "./schema.js";
+import { checkIntact, getMeta, makeDurable, prepareSchema, readFailure, setMeta } from "./schema.js";
 
 const options = workerData as WriterOptions;
 const port = parentPort;
@@ -21,6 +22,8 @@ const sliceKeys = 512;
 const idleMs = 20;
 /** Rows removed from the feed per slice. */
 const trimRows = 256;
+/** The same while commits come in: a few rows, which are large then. */
+const trimRowsBusy = 32;
 /** Free pages given back to the file system per slice. */
 const vacuumPages = 512;
 
@@ -29,14 +32,18 @@ let statements: ReturnType<typeof prepare> | null = null;
 let backlog = new Backlog();
 let lastSeq = 0;
 let lastEvent = 0;
+/** The oldest event that is still kept. */
+let firstEvent = 1;
+/** The newest pair of engine and wall time that was committed: the log's rows take theirs with them when they go. */
+let clock = { engineAt: 0, wallAt: 0 };
 let lastWork = 0;
 let scheduled = false;
 
 function prepare(db: Database) {
   return {
-    log: db.prepare("INSERT INTO log (seq, engine_at, wall_at, writes) VALUES (?, ?, ?, ?)"),
-    feed: db.prepare("INSERT INTO feed (first, count, at, events) VALUES (?, ?, ?, ?)"),
-    put: db.prepare("INSERT OR REPLACE INTO tree (key, value) VALUES (?, ?)"),
+    log: db.prepare("INSERT INTO log (seq, engine_at, wall_at, writes, sum) VALUES (?, ?, ?, ?, ?)"),
+    feed: db.prepare("INSERT INTO feed (first, count, at, events, sum) VALUES (?, ?, ?, ?, ?)"),
+    put: db.prepare("INSERT OR REPLACE INTO tree (key, value, sum) VALUES (?, ?, ?)"),
     remove: db.prepare("DELETE FROM tree WHERE key = ?"),
     dropLog: db.prepare("DELETE FROM log WHERE seq <= ?"),
     oldFeed: db.prepare("SELECT first, count, at FROM feed ORDER BY first LIMIT ?"),
@@ -52,7 +59,9 @@ function open(): Opened {
   prepareSchema(db, options.path);
   // After a failed sync the file system may only pretend to have the log's pages: writing them into the main
   // file, which this does and syncs, makes everything that is read from here on certain.
-  db.exec("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA cache_size = -65536");
+  const [busy] = Object.values(db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() ?? {});
+  if (busy !== 0) throw new StoreError("unavailable", `${options.path} is being read by another program`);
+  db.exec("PRAGMA cache_size = -65536");
   checkIntact(db, options.path);
   statements = prepare(db);
   return readState(db);
@@ -65,9 +74,9 @@ function readState(db: Database): Opened {
   let engineAt = Number(getMeta(db, "engine_at") ?? 0);
   let wallAt = Number(getMeta(db, "wall_at") ?? 0);
   lastSeq = applied;
-  for (const row of db.prepare("SELECT seq, engine_at, wall_at, writes FROM log ORDER BY seq").all()) {
+  for (const row of db.prepare("SELECT * FROM log ORDER BY seq").all()) {
     const seq = Number(row["seq"]);
-    const writes = String(row["writes"]);
+    const writes = verified(logPlace(seq, row["engine_at"], row["wall_at"]), row["writes"], row["sum"]);
     if (Number(row["engine_at"]) > engineAt) {
       engineAt = Number(row["engine_at"]);
       wallAt = Number(row["wall_at"]);
@@ -76,8 +85,11 @@ function readState(db: Database): Opened {
     backlog.add(seq, writes);
     rows.push({ seq, writes });
   }
+  clock = { engineAt, wallAt };
   const feed = db.prepare("SELECT first + count - 1 AS last FROM feed ORDER BY first DESC LIMIT 1").get();
   lastEvent = Math.max(Number(getMeta(db, "last_event") ?? 0), Number(feed?.["last"] ?? 0));
+  const oldest = db.prepare("SELECT first FROM feed ORDER BY first LIMIT 1").get();
+  firstEvent = Number(oldest?.["first"] ?? lastEvent + 1);
   return { epoch: String(getMeta(db, "epoch")), lastSeq, lastEvent, engineAt, wallAt, backlog: rows };
 }
 
@@ -86,8 +98,16 @@ function commit(batch: Batch): void {
   try {
     if (database === null || statements === null) throw new Error("the file is not open");
     database.exec("BEGIN IMMEDIATE");
-    statements.log.run(batch.seq, batch.engineAt, batch.wallAt, batch.writes);
-    if (batch.eventCount > 0) statements.feed.run(batch.firstEvent, batch.eventCount, batch.engineAt, batch.events);
+    const { seq, engineAt, wallAt, writes, firstEvent: first, eventCount, events } = batch;
+    statements.log.run(seq, engineAt, wallAt, writes, checksum(logPlace(seq, engineAt, wallAt), writes));
+    if (eventCount > 0)
+      statements.feed.run(
+        first,
+        eventCount,
+        engineAt,
+        events,
+        checksum(feedPlace(first, eventCount, engineAt), events),
+      );
     reached = "commit";
     database.exec("COMMIT");
   } catch (error) {
@@ -99,6 +119,7 @@ function commit(batch: Batch): void {
   }
   say({ type: "committed", seq: batch.seq });
   lastSeq = batch.seq;
+  clock = batch;
   lastEvent = Math.max(lastEvent, batch.firstEvent + batch.eventCount - 1);
   backlog.add(batch.seq, batch.writes);
   lastWork = performance.now();
@@ -123,21 +144,28 @@ function inTransaction(body: (db: Database, run: NonNullable<typeof statements>)
 function slice(keys: number): void {
   const taken = backlog.take(keys);
   const done = inTransaction((db, run) => {
-    for (const [key, value] of taken) if (value === null) run.remove.run(key); else run.put.run(key, value);
+    for (const [key, value] of taken)
+      if (value === null) run.remove.run(key);
+      else run.put.run(key, value, checksum(key, value));
     const applied = backlog.appliedSeq(lastSeq);
     run.dropLog.run(applied);
     setMeta(db, "applied", applied);
+    setMeta(db, "engine_at", clock.engineAt);
+    setMeta(db, "wall_at", clock.wallAt);
   });
   if (done) say({ type: "applied", seq: backlog.appliedSeq(lastSeq), backlogBytes: backlog.bytes });
 }
 
+/** Far more events than wanted: they go even if there is no idle moment. */
+const crowded = (): boolean => lastEvent - firstEvent >= 1.25 * options.feedEventsMax;
+
 /** Forgets feed events that are too many or too old. Returns whether there may be more. */
-function trim(now: number): boolean {
+function trim(now: number, rowsMax: number): boolean {
   if (statements === null) return false;
   let through = 0;
   let rows = 0;
   let last = 0;
-  for (const row of statements.oldFeed.all(trimRows)) {
+  for (const row of statements.oldFeed.all(rowsMax)) {
     const end = Number(row["first"]) + Number(row["count"]) - 1;
     const tooMany = end <= lastEvent - options.feedEventsMax;
     const tooOld = Number(row["at"]) < now - options.feedAgeMaxMs;
@@ -151,8 +179,11 @@ function trim(now: number): boolean {
     run.dropFeed.run(through);
     setMeta(db, "last_event", lastEvent);
   });
-  if (removed) say({ type: "trimmed", event: last });
-  return removed && rows === trimRows;
+  if (removed) {
+    firstEvent = last + 1;
+    say({ type: "trimmed", event: last });
+  }
+  return removed && rows === rowsMax;
 }
 
 function shrink(): boolean {
@@ -177,20 +208,22 @@ function work(): void {
   if (database === null) return;
   const idle = performance.now() - lastWork >= idleMs;
   const pressed = backlog.bytes > options.backlogBytesMax;
+  const moreEvents = crowded() && trim(engineNow, trimRowsBusy);
   if (backlog.size > 0 && (idle || pressed)) slice(sliceKeys);
-  else if (idle && !trim(engineNow) && !shrink()) return;
-  schedule();
+  else if (idle && !moreEvents && !trim(engineNow, trimRows) && !shrink()) return;
+  schedule(moreEvents);
 }
 
-function schedule(): void {
+function schedule(soon = false): void {
   if (scheduled) return;
   scheduled = true;
-  if (backlog.bytes > options.backlogBytesMax) setImmediate(work);
+  if (soon || backlog.bytes > options.backlogBytesMax) setImmediate(work);
   else setTimeout(work, performance.now() - lastWork >= idleMs ? 0 : idleMs);
 }
 
 function tick(engineAt: number, wallAt: number): void {
   engineNow = engineAt;
+  clock = { engineAt, wallAt };
   inTransaction((db) => {
     setMeta(db, "engine_at", engineAt);
     setMeta(db, "wall_at", wallAt);
@@ -230,11 +263,11 @@ port.on("message", (message: ToWriter) => {
         schedule();
       } catch (error) {
         closeQuietly();
-        const kind = error instanceof StoreError ? error.kind : /malformed|not a database|corrupt/i.test(messageOf(error)) ? "corrupt" : "unavailable";
+        const { kind, message } = readFailure(options.path, error);
         say({
           type: "open-failed",
           kind: kind === "corrupt" || kind === "unsupported" ? kind : "unavailable",
-          message: messageOf(error),
+          message,
         });
       }
       break;

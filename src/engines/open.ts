@@ -1,0 +1,85 @@
+/** From a store's URL to its engine. The only place outside the engines' folders that knows their names. */
+import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { policyDefault } from "../core/limits.js";
+import { type Store, StoreError } from "../store/store.js";
+
+export interface StoreOptions {
+  readonly feedEventsMax?: number;
+  readonly feedAgeMaxMs?: number;
+  readonly onTrouble?: (what: string | null) => void;
+}
+
+/** `sqlite:FILE` or `memory:`. Engines are loaded when they are asked for. */
+export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
+  const [scheme, rest] = split(url);
+  if (scheme === "memory") {
+    const { MemoryData, MemoryStore } = await import("./memory/store.js");
+    return new MemoryStore(new MemoryData(undefined, options.feedEventsMax));
+  }
+  const { openSqlite } = await import("./sqlite/open.js");
+  return openSqlite({ ...options, path: resolve(rest) });
+}
+
+function split(url: string): [scheme: "sqlite" | "memory", rest: string] {
+  const match = /^(sqlite|memory):(.*)$/.exec(url);
+  if (match === null)
+    throw new StoreError("unsupported", `${JSON.stringify(url)} is no store: use sqlite:FILE or memory:`);
+  const scheme = match[1] === "memory" ? "memory" : "sqlite";
+  if (scheme === "sqlite" && match[2] === "")
+    throw new StoreError("unsupported", "sqlite: needs a file, as in sqlite:./holdfast.db");
+  return [scheme, match[2] ?? ""];
+}
+
+/** The store that is used when none is named. */
+export const storeIn = (dataDir: string): string => `sqlite:${resolve(dataDir, "holdfast.db")}`;
+
+export interface RestoreRequest {
+  readonly backup: string;
+  readonly store: string;
+  /** undefined: as long as the longest TTL in the copy. */
+  readonly quietMs?: number;
+  readonly principal: string;
+  readonly auditId: string;
+}
+
+/** Puts a backup in place as a new data file. The file appears under its name only when it is complete. */
+export async function restoreStore(
+  request: RestoreRequest,
+): Promise<{ path: string; quietMs: number; leasesEnded: number }> {
+  const [scheme, rest] = split(request.store);
+  if (scheme !== "sqlite")
+    throw new StoreError("unsupported", "only a file can be restored: use --data DIR or --store sqlite:FILE");
+  const path = resolve(rest);
+  if (!existsSync(request.backup))
+    throw new StoreError("unsupported", `there is no backup ${request.backup}`);
+  if (existsSync(path))
+    throw new StoreError(
+      "unsupported",
+      `${path} exists already: move it away first, or restore into another --data directory`,
+    );
+  const { FileLock } = await import("./sqlite/file-lock.js");
+  const { restoreCopy } = await import("./sqlite/restore.js");
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const lock = new FileLock(path);
+  const partial = `${path}.restoring`;
+  const clear = (): void => {
+    for (const suffix of ["", "-wal", "-shm"]) rmSync(partial + suffix, { force: true });
+  };
+  try {
+    clear();
+    copyFileSync(request.backup, partial);
+    const { quietMs, leasesEnded } = restoreCopy(partial, {
+      ...(request.quietMs === undefined ? {} : { quietMs: request.quietMs }),
+      wallNow: Date.now(),
+      principal: request.principal,
+      auditRetentionMs: policyDefault.auditRetentionMs,
+      auditId: request.auditId,
+    });
+    renameSync(partial, path);
+    return { path, quietMs, leasesEnded };
+  } finally {
+    clear();
+    lock.release();
+  }
+}

@@ -1,0 +1,109 @@
+/** The command line: which commands there are. Each is loaded when it is called. */
+import { readFileSync } from "node:fs";
+import { Command, CommanderError } from "commander";
+import { ConfigError } from "../../config.js";
+import { StoreError } from "../../store/store.js";
+import { CliError, exitCodes } from "./failure.js";
+
+export const version = (
+  JSON.parse(readFileSync(new URL("../../../../package.json", import.meta.url), "utf8")) as {
+    version: string;
+  }
+).version;
+
+/** Runs the command and returns the exit code. */
+export async function run(args: readonly string[]): Promise<number> {
+  const program = build();
+  try {
+    await program.parseAsync([...args], { from: "user" });
+    return Number(process.exitCode ?? 0);
+  } catch (error) {
+    return explain(error);
+  }
+}
+
+function build(): Command {
+  const program = new Command("holdfast")
+    .description("One live owner per job: leases with fencing tokens, over HTTP.")
+    .version(version)
+    .showSuggestionAfterError()
+    .exitOverride();
+  program
+    .command("serve")
+    .description("run the server")
+    .option("--host <address>", "address to listen on (HOLDFAST_HOST; default 127.0.0.1)")
+    .option("--port <number>", "port to listen on (HOLDFAST_PORT; default 4280)")
+    .option("--data <dir>", "directory of the data (HOLDFAST_DATA; default ./.holdfast)")
+    .option("--store <url>", "sqlite:FILE or memory: (HOLDFAST_STORE; default a file in the data directory)")
+    .option("--tls-cert <file>", "certificate chain in PEM (HOLDFAST_TLS_CERT)")
+    .option("--tls-key <file>", "private key in PEM (HOLDFAST_TLS_KEY)")
+    .option("--trust-proxy", "believe X-Forwarded-For (HOLDFAST_TRUST_PROXY=1)")
+    .addHelpText("after", "\nExample:\n  holdfast serve --data /var/lib/holdfast\n")
+    .action(async (flags) => (await import("./serve-command.js")).serveCommand(flags));
+  const reach = (command: Command): Command =>
+    command
+      .option("--server <url>", "talk to this server (HOLDFAST_URL; default http://127.0.0.1:4280)")
+      .option("--data <dir>", "data directory (HOLDFAST_DATA; default ./.holdfast)")
+      .option("--json", "print JSON");
+  reach(program.command("backup").argument("<file>", "where the copy goes; must not exist"))
+    .description("copy the data while the server runs")
+    .addHelpText("after", "\nExample:\n  holdfast backup holdfast-2026-11-16.db\n")
+    .action(async (file, flags) => (await import("./data-commands.js")).backupCommand(file, flags));
+  program
+    .command("restore")
+    .argument("<backup>", "a file made by holdfast backup")
+    .description("make a backup the data of a new server")
+    .option("--data <dir>", "data directory (HOLDFAST_DATA; default ./.holdfast)")
+    .option("--store <url>", "sqlite:FILE instead of a file in the data directory")
+    .option(
+      "--wait <duration>",
+      "grant nothing for this long, as 30m (default: the longest TTL in the backup)",
+    )
+    .option("--no-wait", "grant at once: only when every worker of before is surely gone")
+    .option("--json", "print JSON")
+    .addHelpText("after", "\nExample:\n  holdfast restore holdfast-2026-11-16.db --data /var/lib/holdfast\n")
+    .action(async (backup, flags) => (await import("./data-commands.js")).restoreCommand(backup, flags));
+  const token = program.command("token").description("make, list and revoke bearer tokens");
+  reach(token.command("create").requiredOption("--name <name>", "the principal its leases are held by"))
+    .description("make a token; it is printed once")
+    .option("--scope <pattern...>", "names it may touch, * matches any characters (default *)")
+    .option("--role <role>", "worker, observer or admin", "worker")
+    .option("--space <space>", "tenant (default: default)")
+    .option("--expires <duration>", "as 90d or 12h (default: never)")
+    .option("--reentrant", "same token and metadata count as the same holder")
+    .addHelpText("after", "\nExample:\n  holdfast token create --name ci --scope 'deploy-*' --expires 90d\n")
+    .action(async (flags) => (await import("./token-commands.js")).createToken(flags));
+  reach(token.command("list").option("--space <space>", "tenant"))
+    .description("list tokens, without their secrets")
+    .action(async (flags) => (await import("./token-commands.js")).listTokens(flags));
+  reach(
+    token.command("revoke").argument("<id>", "id or name of the token").option("--space <space>", "tenant"),
+  )
+    .description("revoke a token, in force within a second")
+    .action(async (id, flags) => (await import("./token-commands.js")).revokeToken(id, flags));
+  reach(
+    token.command("rotate").argument("<id>", "id or name of the token").option("--space <space>", "tenant"),
+  )
+    .description("replace a token's secret; its name and leases stay")
+    .action(async (id, flags) => (await import("./token-commands.js")).rotateToken(id, flags));
+  for (const command of program.commands) command.exitOverride();
+  for (const command of token.commands) command.exitOverride();
+  return program;
+}
+
+/** A line for people, never a stack trace, and the exit code of its kind. */
+function explain(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : exitCodes.usage;
+  const message = error instanceof Error ? error.message : String(error);
+  process.stderr.write(`holdfast: ${message}\n`);
+  if (error instanceof CliError) return error.exitCode;
+  if (error instanceof ConfigError) return exitCodes.usage;
+  if (error instanceof StoreError) return exitCodes.storage;
+  if (isListenError(error)) return exitCodes.storage;
+  return exitCodes.other;
+}
+
+const isListenError = (error: unknown): boolean =>
+  error instanceof Error &&
+  "code" in error &&
+  (error.code === "EADDRINUSE" || error.code === "EACCES" || error.code === "EADDRNOTAVAIL");

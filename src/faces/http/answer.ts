@@ -1,0 +1,47 @@
+/** What a handler gives back, and the one error body. */
+import { type ErrorCode, errorMeanings } from "../../wire/errors.js";
+
+export interface Answer {
+  readonly status: number;
+  readonly body: unknown;
+  readonly retryAfterMs?: number;
+}
+
+export const ok = (body: unknown): Answer => ({ status: 200, body });
+
+/** Fields of an error body but the request id, which is added where the answer is written. */
+export interface ProblemBody {
+  readonly error: string;
+  readonly code: ErrorCode;
+  readonly details: string;
+}
+
+/** An error answer. `details` says what happened and what to do next; `extra` are fields of this kind of reply. */
+export function problem(
+  code: ErrorCode,
+  details: string,
+  more: { status?: number; extra?: object; retryAfterMs?: number } = {},
+): Answer {
+  const { retryAfterMs } = more;
+  const body: ProblemBody & { retry_after_ms?: number } = {
+    error: code.replaceAll("_", " "),
+    code,
+    details,
+    ...more.extra,
+    ...(retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs }),
+  };
+  const status = more.status ?? errorMeanings[code].statuses[0];
+  return { status, body, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+}
+
+/** Thrown where a call cannot go on; the answer is what the caller gets. */
+export class Refused extends Error {
+  override readonly name = "Refused";
+  constructor(readonly answer: Answer) {
+    super((answer.body as ProblemBody).details);
+  }
+}
+
+export const refuse = (...args: Parameters<typeof problem>): never => {
+  throw new Refused(problem(...args));
+};

@@ -1,0 +1,107 @@
+/** One HTTP call as handlers see it: authenticated, its name parsed and allowed, its body validated. */
+import { createHash } from "node:crypto";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { parseName } from "../../core/names.js";
+import { type Identity, mayTouch } from "../../service/identity.js";
+import type { Leases } from "../../service/leases.js";
+import type { Tokens } from "../../service/tokens.js";
+import type { WireLimits } from "../../wire/fields.js";
+import type { Answer } from "./answer.js";
+import { refuse } from "./answer.js";
+import type { Presenter } from "./present.js";
+
+/** What the handlers work with. */
+export interface Desk {
+  readonly leases: Leases;
+  readonly tokens: Tokens;
+  readonly present: Presenter;
+  readonly limits: WireLimits;
+  readonly version: string;
+}
+
+export interface Call<Body = unknown, Query = unknown> {
+  readonly desk: Desk;
+  readonly identity: Identity;
+  /** The space the call acts in: the token's own, or the one an operator names. */
+  readonly space: string;
+  readonly body: Body;
+  readonly query: Query;
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+}
+
+/** Answers, or writes its own reply and returns null. */
+export type Handler = (call: Call) => Promise<Answer | null>;
+
+const reservedPrefix = "node:";
+
+/** Parses a name and checks that this token may touch it. */
+export function nameOf(call: Call, raw: string, use: "read" | "write"): string {
+  const parsed = parseName(raw);
+  if ("invalid" in parsed) return refuse("invalid_lock_name", `${shown(raw)}: ${parsed.invalid}.`);
+  const { name } = parsed;
+  if (!mayTouch(call.identity, name))
+    return refuse(
+      "forbidden",
+      `The scopes of this token (${call.identity.scopes.join(" ")}) do not cover ${name}. Ask an admin for one that does.`,
+    );
+  if (use === "write" && name.startsWith(reservedPrefix))
+    return refuse(
+      "forbidden",
+      `${name} belongs to the work graph: claim it with POST /v1/nodes/{id}/claim. Here it can be read and watched.`,
+    );
+  return name;
+}
+
+/** The name in the path. */
+export const pathName = (call: Call, use: "read" | "write"): string =>
+  nameOf(
+    call,
+    (call.request.params as { name?: string; id?: string }).name ??
+      (call.request.params as { id?: string }).id ??
+      "",
+    use,
+  );
+
+/** A name in a message: short, and harmless on a terminal. */
+const shown = (raw: string): string => JSON.stringify(raw.length > 80 ? `${raw.slice(0, 80)}…` : raw);
+
+/** Request id from the header or the body, with what must be the same when it comes again. */
+export function requestOf(
+  call: Call,
+  bodyId: string | undefined,
+  fingerprint: readonly unknown[],
+): { id: string; fingerprint: string } | null {
+  const header = call.request.headers["idempotency-key"];
+  const key = Array.isArray(header) ? header[0] : header;
+  if (key !== undefined && bodyId !== undefined && key !== bodyId)
+    return refuse(
+      "invalid_input",
+      "Idempotency-Key and request_id differ: send one of them, or the same in both.",
+    );
+  const id = bodyId ?? key;
+  if (id === undefined) return null;
+  if (!/^[ -~]{1,128}$/.test(id))
+    return refuse("invalid_input", "Idempotency-Key must be 1 to 128 printable ASCII characters.");
+  return { id, fingerprint: createHash("sha256").update(JSON.stringify(fingerprint)).digest("base64url") };
+}
+
+/** Page size from a query; the schema has checked that it is digits. */
+export function pageLimit(call: Call, text: string | undefined): number {
+  if (text === undefined) return 100;
+  const limit = Number(text);
+  const { pageMax } = call.desk.limits;
+  return limit >= 1 && limit <= pageMax ? limit : refuse("invalid_input", `limit must be 1 to ${pageMax}.`);
+}
+
+export const toCursor = (sort: string | null): string | null =>
+  sort === null ? null : Buffer.from(sort).toString("base64url");
+
+/** The place a cursor stands for; it must lie in the caller's space. */
+export function fromCursor(call: Call, cursor: string | undefined): string | null {
+  if (cursor === undefined || cursor === "") return null;
+  const sort = Buffer.from(cursor, "base64url").toString();
+  return sort.startsWith(`${call.space}/`) && /^[\x20-\x7e]+$/.test(sort)
+    ? sort
+    : refuse("invalid_input", "This cursor is not one that this list gave: start again without it.");
+}

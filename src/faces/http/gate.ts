@@ -1,0 +1,157 @@
+/**
+ * What stands before every handler: who calls, whether the role allows the route, how often, and whether the
+ * server has room. Under overload the cheap refusals come first, and those that keep live work alive come last.
+ */
+import type { IncomingHttpHeaders } from "node:http";
+import type { Role } from "../../core/records.js";
+import { isMistyped } from "../../service/bearer.js";
+import { hasRole, type Identity } from "../../service/identity.js";
+import type { Tokens } from "../../service/tokens.js";
+import type { Load } from "../../wire/routes.js";
+import { refuse } from "./answer.js";
+
+export interface GateLimits {
+  /** Requests per second and token; null: no limit. */
+  readonly ratePerSecond: number | null;
+  /** Requests in work at which new ones of a kind are refused. Waiting ones do not count. */
+  readonly inWorkMax: Readonly<Record<Load, number>>;
+  /** Event-loop delay at which they are refused, in ms. */
+  readonly lagMaxMs: Readonly<Record<Load, number>>;
+}
+
+export const gateLimitsDefault: GateLimits = {
+  ratePerSecond: 1000,
+  inWorkMax: { look: 2_000, take: 5_000, keep: 20_000, operate: 20_000 },
+  lagMaxMs: { look: 150, take: 300, keep: 5_000, operate: 10_000 },
+};
+
+const spaceHeader = "holdfast-space";
+const bearerPattern = /^Bearer ([\x21-\x7e]{1,512})$/i;
+
+/** Refills continuously; a second's worth may come at once. */
+class Bucket {
+  #tokens: number;
+  #at: number;
+  constructor(readonly rate: number) {
+    this.#tokens = rate;
+    this.#at = performance.now();
+  }
+
+  /** Milliseconds to wait, 0 if it may go. */
+  take(): number {
+    const now = performance.now();
+    this.#tokens = Math.min(this.rate, this.#tokens + ((now - this.#at) * this.rate) / 1000);
+    this.#at = now;
+    if (this.#tokens >= 1) {
+      this.#tokens--;
+      return 0;
+    }
+    return Math.ceil(((1 - this.#tokens) * 1000) / this.rate);
+  }
+}
+
+export class Gate {
+  readonly #buckets = new Map<string, Bucket>();
+  readonly #timer: NodeJS.Timeout;
+  #lagMs = 0;
+  inWork = 0;
+  refused = 0;
+
+  constructor(
+    readonly tokens: Tokens,
+    readonly limits: GateLimits,
+  ) {
+    const periodMs = 20;
+    let last = performance.now();
+    this.#timer = setInterval(() => {
+      const now = performance.now();
+      const lag = Math.max(0, now - last - periodMs);
+      // Rises at once, falls slowly: one short gap does not end an overload.
+      this.#lagMs = lag > this.#lagMs ? lag : this.#lagMs * 0.8;
+      last = now;
+    }, periodMs).unref();
+  }
+
+  get lagMs(): number {
+    return this.#lagMs;
+  }
+
+  /** Refuses when there is no room for this kind of request. */
+  admit(load: Load): void {
+    if (this.inWork < this.limits.inWorkMax[load] && this.#lagMs < this.limits.lagMaxMs[load]) return;
+    this.refused++;
+    refuse(
+      "unavailable",
+      "The server is busy and keeps its strength for leases that are held. Try again shortly.",
+      {
+        retryAfterMs: 200 + Math.floor(Math.random() * 800),
+      },
+    );
+  }
+
+  /** The caller, or a refusal that says what is wrong with its token. */
+  identify(headers: IncomingHttpHeaders): Identity {
+    const header = headers.authorization;
+    if (header === undefined)
+      return refuse(
+        "authentication_required",
+        "Send the header Authorization: Bearer <token>. An admin makes tokens with: holdfast token create --name NAME",
+      );
+    const token = bearerPattern.exec(header)?.[1];
+    if (token === undefined)
+      return refuse("authentication_failed", "The Authorization header must be: Bearer <token>");
+    const identity = this.tokens.identify(token);
+    if (identity !== null) return identity;
+    return refuse(
+      "authentication_failed",
+      isMistyped(token)
+        ? "This token was mistyped or cut off: copy it again."
+        : "This token is unknown, revoked or expired. Ask an admin for a new one.",
+    );
+  }
+
+  requireRole(identity: Identity, least: Role): void {
+    if (!hasRole(identity, least))
+      refuse("forbidden", `This needs the role ${least}; ${identity.principal} is ${identity.role}.`);
+  }
+
+  /** The space that the call acts in. */
+  spaceOf(identity: Identity, headers: IncomingHttpHeaders): string {
+    const named = headers[spaceHeader];
+    if (named === undefined || named === identity.space) return identity.space;
+    if (typeof named !== "string" || !/^[A-Za-z0-9._-]{1,64}$/.test(named))
+      return refuse("invalid_input", "Holdfast-Space must be 1 to 64 of A-Z a-z 0-9 . _ -");
+    if (!hasRole(identity, "operator"))
+      return refuse(
+        "forbidden",
+        `This token acts in the space ${identity.space} only; the operator's token may name another.`,
+      );
+    return named;
+  }
+
+  limitRate(identity: Identity): void {
+    const rate = this.limits.ratePerSecond;
+    if (rate === null) return;
+    let bucket = this.#buckets.get(identity.tokenId);
+    if (bucket === undefined) {
+      bucket = new Bucket(rate);
+      this.#buckets.set(identity.tokenId, bucket);
+      identity.revoked.addEventListener("abort", () => this.#buckets.delete(identity.tokenId), {
+        once: true,
+      });
+    }
+    const waitMs = bucket.take();
+    if (waitMs > 0)
+      refuse(
+        "rate_limited",
+        `This token may send ${rate} requests a second. Slow down, or use bulk heartbeats and sessions.`,
+        {
+          retryAfterMs: waitMs,
+        },
+      );
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+}

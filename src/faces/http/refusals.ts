@@ -1,0 +1,142 @@
+/**
+ * Refusals as HTTP answers: one total table for locks, one for jobs. Each says what happened, who holds it, and
+ * what to do next.
+ */
+import type { Ended } from "../../core/records.js";
+import type { Holding, Refusal, RefusalCode } from "../../core/refusal.js";
+import { type Answer, ok, problem } from "./answer.js";
+import { ownerOf, type Presenter, retryAfter } from "./present.js";
+
+/** What a table row may need beyond the refusal itself. */
+export interface Asked {
+  readonly name: string;
+  readonly waiters: number;
+  readonly position?: number | undefined;
+  readonly present: Presenter;
+}
+
+type Of<Code extends RefusalCode> = Extract<Refusal, { refused: Code }>;
+type Table = { readonly [Code in RefusalCode]: (refusal: Of<Code>, asked: Asked) => Answer };
+
+const shared = {
+  request_reused: () =>
+    problem(
+      "invalid_input",
+      "This request id was used for another request. Use a new one for each new request.",
+    ),
+  session_unknown: () =>
+    problem(
+      "not_found",
+      "There is no such session for this token. Make one with POST /sessions, and keep its id.",
+    ),
+  session_expired: (refusal: Of<"session_expired">, { present }: Asked) =>
+    problem(
+      "session_expired",
+      `The session ended at ${present.instants.text(refusal.endedAt)}, and its leases with it. Make a new one with POST /sessions.`,
+    ),
+  overlap_too_wide: (refusal: Of<"overlap_too_wide">) =>
+    problem(
+      "conflict",
+      `${refusal.limit} or more leases lie below this name; it cannot be told in one step that all are yours. Release some, or take a narrower name.`,
+    ),
+};
+
+const delayed = (refusal: Of<"delayed">, { name, present }: Asked, extra: object = {}): Answer => {
+  const at = present.instants.text(refusal.availableAt);
+  const why =
+    refusal.why === "restore"
+      ? "the server was restored from a backup and waits until leases granted before are over"
+      : "its last holder disappeared and a lock delay runs";
+  return problem(
+    "delayed",
+    `${name} cannot be taken before ${at}: ${why}. Try again then, or use wait_seconds.`,
+    {
+      extra: { ...extra, status: "delayed", available_at: at },
+      retryAfterMs: Math.max(1, refusal.availableAt - refusal.now + 1),
+    },
+  );
+};
+
+/** How the caller's own lease ended, if that is what is remembered. */
+function howItEnded(previous: Ended | null, present: Presenter): string {
+  if (previous === null) return "";
+  const at = present.instants.text(previous.endedAt);
+  if (previous.how === "forced")
+    return ` It was ended by ${previous.by ?? "an administrator"} at ${at}: ${previous.reason ?? "no reason given"}.`;
+  return ` The last lease (${ownerOf(previous)}, token ${previous.token}) ended at ${at}: ${previous.how}.`;
+}
+
+const nowHeldBy = (holding: Holding, present: Presenter): string =>
+  `It is held by ${ownerOf(holding.lock.lease)} until ${present.instants.text(holding.expiresAt)} (token ${holding.lock.token}).`;
+
+function lost(
+  name: string,
+  refusal: { readonly holding: Holding | null; readonly previous: Ended | null },
+  present: Presenter,
+): Answer {
+  const { holding, previous } = refusal;
+  const now = holding === null ? "Nobody holds it now." : nowHeldBy(holding, present);
+  return problem(
+    "lease_lost",
+    `This lease on ${name} is over: stop the work it guards.${howItEnded(previous, present)} ${now}`,
+    {
+      extra: {
+        job_id: name,
+        owner: holding === null ? null : ownerOf(holding.lock.lease),
+        ...(previous === null ? {} : { previous: present.previous(previous) }),
+      },
+    },
+  );
+}
+
+const lockTable: Table = {
+  ...shared,
+  held: ({ holding }, { name, waiters, position, present }) =>
+    ok(present.held(name, holding, waiters, position)),
+  delayed,
+  queued: (_, { name }) =>
+    problem("delayed", `${name} is free, but earlier waiters go first. Try again, or use wait_seconds.`, {
+      extra: { status: "delayed" },
+      retryAfterMs: 50,
+    }),
+  not_current: ({ holding, previous }, { name, present }) =>
+    holding === null
+      ? problem(
+          "lease_not_current",
+          `Nobody holds ${name} now.${howItEnded(previous, present)} Acquire it again before going on.`,
+        )
+      : problem(
+          "lease_not_current",
+          `This lease is not the current one of ${name}. ${nowHeldBy(holding, present)}`,
+          {
+            status: 400,
+          },
+        ),
+  request_spent: (refusal, { name, present }) => lost(name, refusal, present),
+};
+
+const jobTable: Table = {
+  ...shared,
+  held: ({ holding }, { name, position, present }) =>
+    problem("held", `${name} is taken. ${nowHeldBy(holding, present)}`, {
+      extra: {
+        claimed: false,
+        ...present.inTheWay(name, holding),
+        ...(position === undefined ? {} : { position }),
+      },
+      retryAfterMs: retryAfter(holding.expiresAt, holding.now),
+    }),
+  delayed: (refusal, asked) =>
+    delayed(refusal, asked, { claimed: false, ...asked.present.inTheWay(asked.name, null) }),
+  queued: lockTable.queued,
+  not_current: (refusal, { name, present }) => lost(name, refusal, present),
+  request_spent: (refusal, { name, present }) => lost(name, refusal, present),
+};
+
+function answer(table: Table, refusal: Refusal, asked: Asked): Answer {
+  const row = table[refusal.refused] as (refusal: Refusal, asked: Asked) => Answer;
+  return row(refusal, asked);
+}
+
+export const lockRefusal = (refusal: Refusal, asked: Asked): Answer => answer(lockTable, refusal, asked);
+export const jobRefusal = (refusal: Refusal, asked: Asked): Answer => answer(jobTable, refusal, asked);

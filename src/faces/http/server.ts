@@ -1,0 +1,331 @@
+/**
+ * The HTTP face: registers exactly the routes of the wire's table, puts the gate before each, turns what handlers
+ * give back into replies, and every failure into the one error body.
+ */
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerOptions } from "node:https";
+import fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from "fastify";
+import type { Logger } from "pino";
+import type { Identity } from "../../service/identity.js";
+import { StoreError } from "../../store/store.js";
+import { openapi } from "../../wire/openapi.js";
+import { type Route, type RouteId, routes } from "../../wire/routes.js";
+import { type Answer, problem, Refused } from "./answer.js";
+import type { Call, Desk, Handler } from "./call.js";
+import { Gate, type GateLimits } from "./gate.js";
+import * as jobs from "./jobs.js";
+import * as locks from "./locks.js";
+import { Metrics } from "./metrics.js";
+import * as operate from "./operate.js";
+import { applyCors, checkHost } from "./origin.js";
+import * as sessions from "./sessions.js";
+import { type StreamLimits, Streams, watchLock, watchLocks } from "./stream.js";
+import * as tokens from "./tokens.js";
+import { type Failure, invalid } from "./validation.js";
+
+export interface HttpOptions {
+  readonly gate: GateLimits;
+  readonly streams: StreamLimits;
+  readonly connectionsMax: number;
+  readonly corsOrigins: readonly string[];
+  /** Names by which this server may be called; null: any (it listens beyond loopback). */
+  readonly hosts: readonly string[] | null;
+  readonly trustProxy: boolean;
+  readonly tls: ServerOptions | null;
+  readonly scratchDir: string;
+  readonly logger: Logger;
+}
+
+/** Bytes. A bulk heartbeat of 1000 leases with the longest names fits; anything else is far smaller. */
+const bodyMax = 1_048_576;
+/** Milliseconds in which a request's headers, and all of it, must have arrived. */
+const headersMs = 10_000;
+const requestMs = 30_000;
+const keepAliveMs = 75_000;
+
+export interface HttpFace {
+  readonly app: FastifyInstance;
+  /** From now on /ready says so, waiters and streams are told to come back. */
+  stopping(): void;
+  close(): Promise<void>;
+}
+
+interface Context {
+  identity: Identity | null;
+  space: string;
+  inWork: boolean;
+  arrivedAt: number;
+}
+
+const contexts = new WeakMap<FastifyRequest, Context>();
+
+export function httpFace(desk: Desk, options: HttpOptions): HttpFace {
+  let isReady = true;
+  const gate = new Gate(desk.tokens, options.gate);
+  const streams = new Streams(options.streams);
+  const metrics = new Metrics(desk.leases, streams, gate);
+  const table = routes(desk.limits);
+  const document = openapi(table, { version: desk.version });
+  const app = makeApp(options);
+  app.server.maxConnections = options.connectionsMax;
+  const handlers: Record<RouteId, Handler> = {
+    ...locks,
+    ...jobs,
+    ...sessions,
+    ...tokens,
+    watchLock: watchLock(streams),
+    watchLocks: watchLocks(streams),
+    backup: operate.backup(options.scratchDir),
+    health: operate.health,
+    ready: operate.ready(() => isReady),
+    metrics: operate.metrics(metrics),
+    openapi: operate.openapiDocument(document),
+    docs: operate.docs,
+  };
+  for (const route of table) register(app, route, handlers[route.id], { desk, gate, metrics, options });
+  answerTheRest(app, table, options);
+  return {
+    app,
+    stopping: () => {
+      isReady = false;
+      desk.leases.close();
+      streams.close();
+    },
+    close: async () => {
+      gate.close();
+      await app.close();
+    },
+  };
+}
+
+function makeApp(options: HttpOptions): FastifyInstance {
+  const instance = randomBytes(4).toString("hex");
+  let count = 0;
+  const app = fastify({
+    loggerInstance: options.logger as never,
+    logController: new LogController({ disableRequestLogging: true }),
+    genReqId: () => `req_${instance}${(++count).toString(36).padStart(6, "0")}`,
+    requestIdHeader: false,
+    bodyLimit: bodyMax,
+    trustProxy: options.trustProxy,
+    forceCloseConnections: "idle",
+    keepAliveTimeout: keepAliveMs,
+    requestTimeout: requestMs,
+    routerOptions: {
+      // A 256-byte name may arrive as 768 percent-encoded characters; longer ones get the error body, not a bare 414.
+      maxParamLength: 8192,
+      onBadUrl: (_path: string, _request: IncomingMessage, response: ServerResponse) => {
+        response.statusCode = 400;
+        response.setHeader("content-type", "application/json; charset=utf-8");
+        const { body } = problem("invalid_lock_name", "The path is not valid percent-encoding.");
+        response.end(JSON.stringify({ ...(body as object), request_id: `req_${instance}` }));
+      },
+    },
+    ajv: {
+      customOptions: {
+        coerceTypes: false,
+        removeAdditional: false,
+        useDefaults: false,
+        allErrors: false,
+        strict: false,
+      },
+    },
+    ...(options.tls === null ? {} : { https: options.tls }),
+    http: { maxHeaderSize: 16_384, headersTimeout: headersMs },
+  } as never) as unknown as FastifyInstance;
+  const parse = app.getDefaultJsonParser("error", "error");
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", { parseAs: "string" }, (request, body, done) => {
+    if (body === "") done(null, {});
+    else parse(request, body as string, done);
+  });
+  app.addContentTypeParser("*", { parseAs: "string" }, (_request, body, done) => {
+    if (body === "") done(null, {});
+    else
+      done(
+        new Refused(
+          problem(
+            "unsupported_media_type",
+            "Send the body as JSON, with the header Content-Type: application/json.",
+          ),
+        ),
+      );
+  });
+  return app;
+}
+
+interface Registering {
+  readonly desk: Desk;
+  readonly gate: Gate;
+  readonly metrics: Metrics;
+  readonly options: HttpOptions;
+}
+
+function register(app: FastifyInstance, route: Route, handler: Handler, at: Registering): void {
+  const { gate, metrics, options } = at;
+  const waits = route.load === "take";
+  app.route({
+    method: route.method,
+    url: route.path.replace(/\{(\w+)\}/g, ":$1"),
+    schema: {
+      ...(route.body === undefined ? {} : { body: route.body }),
+      ...(route.query === undefined ? {} : { querystring: route.query }),
+    },
+    onRequest: async (request, reply) => {
+      reply.header("x-request-id", request.id);
+      applyCors(request, reply, options.corsOrigins);
+      checkHost(request, options.hosts);
+      gate.admit(route.load);
+      const context: Context = { identity: null, space: "", inWork: true, arrivedAt: performance.now() };
+      contexts.set(request, context);
+      gate.inWork++;
+      if (route.access !== "open" && !isOpenHere(route, request)) {
+        const identity = gate.identify(request.headers);
+        gate.limitRate(identity);
+        gate.requireRole(identity, route.access);
+        context.identity = identity;
+        context.space = gate.spaceOf(identity, request.headers);
+      }
+    },
+    preValidation: async (request) => {
+      if (request.body === undefined && route.body !== undefined) request.body = {};
+    },
+    handler: async (request, reply) => {
+      const context = contexts.get(request);
+      if (context === undefined) throw new Error("a request without its context");
+      // Who waits its turn does no work: it must not count as load.
+      if (waits && ((request.body as { wait_seconds?: number }).wait_seconds ?? 0) > 0)
+        leaveWork(gate, context);
+      const call: Call = {
+        desk: at.desk,
+        identity: context.identity as Identity,
+        space: context.space,
+        body: request.body,
+        query: request.query,
+        request,
+        reply,
+      };
+      const answer = await handler(call);
+      if (answer !== null) send(reply, answer);
+      return reply;
+    },
+    onResponse: async (request, reply) => {
+      const context = contexts.get(request);
+      if (context === undefined) return;
+      leaveWork(gate, context);
+      metrics.record(route.id, reply.statusCode, (performance.now() - context.arrivedAt) / 1000);
+    },
+    ...(route.path.endsWith("/watch") || route.path === "/watch" ? { exposeHeadRoute: false } : {}),
+    attachValidation: false,
+    config: { known: { body: fieldsOf(route.body), query: fieldsOf(route.query) } },
+  });
+}
+
+const fieldsOf = (schema: unknown): string[] =>
+  Object.keys((schema as { properties?: object } | undefined)?.properties ?? {});
+
+function leaveWork(gate: Gate, context: Context): void {
+  if (!context.inWork) return;
+  context.inWork = false;
+  gate.inWork--;
+}
+
+/** Metrics need no token from this machine itself. */
+const isOpenHere = (route: Route, request: FastifyRequest): boolean =>
+  route.id === "metrics" &&
+  request.headers.authorization === undefined &&
+  /^(127\.|::1$|::ffff:127\.)/.test(request.ip);
+
+function send(reply: FastifyReply, { status, body, retryAfterMs }: Answer): void {
+  reply.code(status);
+  if (status >= 400) {
+    if (retryAfterMs !== undefined)
+      reply.header("retry-after", String(Math.max(1, Math.ceil(retryAfterMs / 1000))));
+    if (status === 401) reply.header("www-authenticate", 'Bearer realm="holdfast"');
+    reply.send({ ...(body as object), request_id: reply.request.id });
+  } else if (body === null) reply.header("content-type", "application/json; charset=utf-8").send("null");
+  else reply.send(body);
+}
+
+/** Unknown paths, wrong methods, and everything that went wrong on the way. */
+function answerTheRest(app: FastifyInstance, table: readonly Route[], options: HttpOptions): void {
+  const patterns = table.map(({ method, path }) => ({
+    method,
+    pattern: new RegExp(`^${path.replace(/[.]/g, "\\.").replace(/\{\w+\}/g, "[^/]+")}/?$`),
+  }));
+  app.setNotFoundHandler((request, reply) => {
+    reply.header("x-request-id", request.id);
+    if (applyCors(request, reply, options.corsOrigins) && request.method === "OPTIONS")
+      return reply.code(204).send();
+    const path = request.url.split("?")[0] ?? "";
+    const allowed = patterns.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
+    if (allowed.length === 0)
+      return send(
+        reply,
+        problem(
+          "not_found",
+          `There is no ${path.slice(0, 80)} here. GET /docs shows what there is. A / within a name is written %2F.`,
+        ),
+      );
+    reply.header("allow", allowed.join(", "));
+    return send(
+      reply,
+      problem(
+        "method_not_allowed",
+        `${path.slice(0, 80)} takes ${allowed.join(" or ")}, not ${request.method}.`,
+      ),
+    );
+  });
+  app.setErrorHandler((error: FastifyError, request, reply) => {
+    reply.header("x-request-id", request.id);
+    const answer = answerTo(error, request);
+    if (answer.status >= 500 && answer.status !== 503)
+      request.log.error({ err: error, request_id: request.id }, "a request failed");
+    send(reply, answer);
+  });
+}
+
+function answerTo(error: FastifyError, request: FastifyRequest): Answer {
+  if (error instanceof Refused) return error.answer;
+  if (error instanceof StoreError) return storeAnswer(error);
+  const { known } = request.routeOptions.config as { known?: { body: string[]; query: string[] } };
+  if (error.validation !== undefined) {
+    const part = error.validationContext === "querystring" ? "query" : "body";
+    return invalid(error.validation[0] as unknown as Failure | undefined, known?.[part] ?? [], part);
+  }
+  switch (error.statusCode) {
+    case 413:
+      return problem("too_large", `The body is larger than ${bodyMax} bytes.`);
+    case 415:
+      return problem(
+        "unsupported_media_type",
+        "Send the body as JSON, with the header Content-Type: application/json.",
+      );
+    case 400:
+      return problem("invalid_input", `The body could not be read: ${error.message}.`, { status: 400 });
+    default:
+      return problem("internal", "Something went wrong here. The log has more under this request id.", {
+        status: 500,
+      });
+  }
+}
+
+function storeAnswer(error: StoreError): Answer {
+  if (error.kind === "unknown")
+    return problem(
+      "unknown_outcome",
+      `It may have been done: ${error.message}. Repeat with the same request id to learn.`,
+      { retryAfterMs: 1000 },
+    );
+  if (error.kind === "unsupported") return refusedByStore(error);
+  return problem("unavailable", `Certainly not done: ${error.message}. Try again.`, { retryAfterMs: 1000 });
+}
+
+const refusedByStore = (error: StoreError): Answer => problem("conflict", error.message);

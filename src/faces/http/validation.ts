@@ -1,0 +1,53 @@
+/** What a failed check of a body or query means to the caller: the status, the code, and the nearest right word. */
+import { nearest } from "../../wire/nearest.js";
+import { type Answer, problem } from "./answer.js";
+
+/** What Ajv says about one failure. */
+export interface Failure {
+  readonly keyword: string;
+  readonly instancePath: string;
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly message?: string;
+}
+
+/** Words that other lock services use and that mean something else here. */
+const elsewhere: Readonly<Record<string, string>> = {
+  acl: "who may touch a name is decided by token scopes: holdfast token create --scope 'deploy-*'",
+  ttl: "the field is ttl_seconds, a whole number",
+};
+
+export function invalid(
+  failure: Failure | undefined,
+  known: readonly string[],
+  part: "body" | "query",
+): Answer {
+  if (failure === undefined) return problem("invalid_input", `The ${part} is not valid.`);
+  const field =
+    failure.instancePath.slice(1).replaceAll("/", ".") || String(failure.params["missingProperty"] ?? "");
+  if (failure.keyword === "additionalProperties") {
+    const word = String(failure.params["additionalProperty"]);
+    return problem("invalid_input", unknownField(word, known, part));
+  }
+  if (failure.keyword === "required")
+    return problem("invalid_input", `${String(failure.params["missingProperty"])} is missing.`);
+  if (/(^|\.)ttl_seconds$/.test(field))
+    return problem(
+      "invalid_ttl",
+      `ttl_seconds ${failure.message ?? "is not valid"}: give a whole number of seconds within the bounds.`,
+    );
+  if (failure.keyword === "maxLength" && part === "body")
+    return problem("invalid_input", `${field} is too long: it ${failure.message ?? ""}.`, { status: 400 });
+  return problem(
+    "invalid_input",
+    field === "" ? `The ${part} must be a JSON object.` : `${field} ${failure.message ?? "is not valid"}.`,
+  );
+}
+
+function unknownField(word: string, known: readonly string[], part: "body" | "query"): string {
+  const hint = elsewhere[word];
+  if (hint !== undefined) return `Unknown field ${JSON.stringify(word)}: ${hint}.`;
+  const near = nearest(word, known);
+  const what = part === "body" ? "field" : "parameter";
+  const list = known.length === 0 ? "it takes none" : `known: ${known.join(", ")}`;
+  return `Unknown ${what} ${JSON.stringify(word.slice(0, 80))}${near === undefined ? "" : `, did you mean ${near}?`} (${list}).`;
+}

@@ -1,0 +1,66 @@
+/**
+ * Runs something at the earliest of the instants it is told of. Only a trigger: what is due is decided by the
+ * store's clock in the step that follows.
+ */
+
+/** Node fires timers beyond 2^31 − 1 ms at once; nothing needs to sleep longer than this. */
+const sleepMaxMs = 60_000;
+/** A burst of instants shares one run. */
+const gapMs = 5;
+/** Pause after a failed run. */
+const retryMs = 250;
+
+export class Alarm {
+  #timer: NodeJS.Timeout | undefined;
+  #at = Number.POSITIVE_INFINITY;
+  #running = false;
+  #closed = false;
+  #earliest = 0;
+
+  /** `run` returns the next instant to run at, or null. Instants are engine time. */
+  constructor(
+    readonly now: () => number,
+    readonly run: () => Promise<number | null>,
+    readonly failed: (error: unknown) => void,
+  ) {}
+
+  /** Makes sure that a run happens soon after `at`. */
+  set(at: number): void {
+    if (at >= this.#at || this.#closed) return;
+    this.#at = at;
+    if (!this.#running) this.#arm();
+  }
+
+  #arm(): void {
+    clearTimeout(this.#timer);
+    if (this.#at === Number.POSITIVE_INFINITY || this.#closed) return;
+    // One past: at its last instant a lease is still held.
+    const wait = Math.max(this.#at + 1, this.#earliest) - this.now();
+    this.#timer = setTimeout(() => void this.#fire(), Math.min(Math.max(wait, 0), sleepMaxMs));
+  }
+
+  async #fire(): Promise<void> {
+    if (this.now() <= this.#at) {
+      this.#arm();
+      return;
+    }
+    this.#running = true;
+    this.#at = Number.POSITIVE_INFINITY;
+    this.#earliest = this.now() + gapMs;
+    try {
+      const next = await this.run();
+      if (next !== null) this.#at = Math.min(this.#at, next);
+    } catch (error) {
+      this.failed(error);
+      this.#at = this.now();
+      this.#earliest = this.now() + retryMs;
+    }
+    this.#running = false;
+    this.#arm();
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+  }
+}

@@ -1,0 +1,86 @@
+/**
+ * The one way to change anything: a step is a transact whose decision may serve waiters. Waiters that a step
+ * grants are reserved while it is on its way, told when it is durable, and put back if it certainly failed.
+ */
+import type { Decision, View } from "../core/decision.js";
+import type { Heir, Successors } from "../core/heirs.js";
+import { type Key, sortableInstant } from "../core/keys.js";
+import { type Store, StoreError } from "../store/store.js";
+import type { Queues, Waiter } from "./queues.js";
+
+export class Steps {
+  constructor(
+    readonly store: Store,
+    readonly queues: Queues,
+    /** Told of every instant at which something becomes due or can be cleaned up. */
+    readonly onDue: (index: "due" | "gc", at: number) => void,
+    /** Told of a grant to a waiter that is no longer there. */
+    readonly onGhost: (heir: Heir) => void,
+  ) {}
+
+  /** Runs a decision, then tells the waiters whose wait it ended. */
+  async run<Reply>(
+    keys: readonly Key[],
+    decide: (view: View, successors: Successors) => Decision<Reply>,
+    heirsOf: (reply: Reply) => readonly Heir[],
+  ): Promise<Reply> {
+    const offered: Waiter[] = [];
+    try {
+      const reply = await this.store.transact(keys, (view) => {
+        withdraw(offered);
+        const decision = decide(view, this.queues.successors);
+        if ("need" in decision) return decision;
+        for (const heir of heirsOf(decision.reply)) this.#offer(heir, offered);
+        this.#notice(decision.writes);
+        return decision;
+      });
+      if (offered.length > 0) for (const heir of heirsOf(reply)) this.#settle(heir);
+      return reply;
+    } catch (error) {
+      this.#failed(offered, error);
+      throw error;
+    }
+  }
+
+  #offer(heir: Heir, offered: Waiter[]): void {
+    const waiter = this.queues.of(heir.claim);
+    if (waiter === undefined) return;
+    waiter.presence = "offered";
+    offered.push(waiter);
+  }
+
+  #notice(
+    writes: readonly { readonly add: readonly { readonly index: string; readonly sort: string }[] }[],
+  ): void {
+    for (const { add } of writes)
+      for (const { index, sort } of add)
+        if (index === "due" || index === "gc") this.onDue(index, Number(sort.slice(0, instantWidth)));
+  }
+
+  #settle(heir: Heir): void {
+    const waiter = this.queues.of(heir.claim);
+    if (waiter === undefined) return;
+    this.queues.leave(waiter);
+    if (waiter.gone) this.onGhost(heir);
+    else waiter.settle(heir.outcome);
+  }
+
+  /** Certainly not done: they wait on. Maybe done: they must ask again with their request id. */
+  #failed(offered: readonly Waiter[], error: unknown): void {
+    if (!(error instanceof StoreError) || error.kind !== "unknown") {
+      withdraw(offered);
+      for (const waiter of offered) if (waiter.gone) this.queues.abandon(waiter);
+      return;
+    }
+    for (const waiter of offered) {
+      this.queues.leave(waiter);
+      waiter.settle(error);
+    }
+  }
+}
+
+const instantWidth = sortableInstant(0).length;
+
+function withdraw(offered: readonly Waiter[]): void {
+  for (const waiter of offered) if (waiter.presence === "offered") waiter.presence = "present";
+}

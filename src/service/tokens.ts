@@ -1,0 +1,189 @@
+/**
+ * Bearer tokens: who is calling. Stored ones are records like any other; static ones come from the configuration
+ * and live only as long as the process. All are looked up by their SHA-256.
+ */
+import { timingSafeEqual } from "node:crypto";
+import { type Key, tokenKey } from "../core/keys.js";
+import type { Policy } from "../core/limits.js";
+import type { Role, TokenRecord } from "../core/records.js";
+import { decideChangeToken, decideCreateToken, type TokenRefusal, tokenKeys } from "../core/token.js";
+import type { Store } from "../store/store.js";
+import { hashOf, makeBearer, newId } from "./bearer.js";
+import type { Identity } from "./identity.js";
+
+/** A token that the configuration gives. */
+export interface StaticToken {
+  readonly name: string;
+  readonly secret: string;
+  readonly role: Role;
+  readonly reentrant: boolean;
+}
+
+export interface TokenWish {
+  readonly name: string;
+  readonly space: string;
+  readonly role: Role;
+  readonly scopes: readonly string[];
+  readonly reentrant: boolean;
+  readonly expiresInMs: number | null;
+}
+
+interface Known {
+  readonly identity: Identity;
+  readonly hash: Buffer;
+  readonly revoke: AbortController;
+}
+
+export const defaultSpace = "default";
+/** Tokens kept in memory: each is looked up on every request. */
+const tokensMax = 10_000;
+const page = 100;
+
+export class Tokens {
+  readonly #byHash = new Map<string, Known>();
+  readonly #byId = new Map<string, Known>();
+
+  constructor(
+    readonly store: Store,
+    readonly policy: Policy,
+    statics: readonly StaticToken[],
+  ) {
+    for (const { name, secret, role, reentrant } of statics)
+      this.#learn(hashOf(secret), {
+        tokenId: `static:${name}`,
+        principal: name,
+        space: defaultSpace,
+        role,
+        scopes: ["*"],
+        reentrant,
+        expiresAt: null,
+      });
+  }
+
+  get size(): number {
+    return this.#byHash.size;
+  }
+
+  /** Reads the stored tokens; follows changes made by others until the signal aborts. */
+  async start(signal: AbortSignal, report: (what: string, error: unknown) => void): Promise<void> {
+    const from = await this.store.head();
+    for await (const record of this.#stored("")) this.#learnRecord(record);
+    void this.#follow(from, signal, report);
+  }
+
+  async #follow(
+    from: string,
+    signal: AbortSignal,
+    report: (what: string, error: unknown) => void,
+  ): Promise<void> {
+    try {
+      for await (const change of this.store.changes(from, signal))
+        if ("reset" in change) for await (const record of this.#stored("")) this.#learnRecord(record);
+        else if (change.event.type === "token") await this.#reload(change.event.id);
+    } catch (error) {
+      if (!signal.aborted) report("following token changes failed", error);
+    }
+  }
+
+  async #reload(id: string): Promise<void> {
+    const record = await this.store.transact([tokenKey(id)], (view) => ({
+      reply: view.get(tokenKey(id)) ?? null,
+      writes: [],
+      events: [],
+    }));
+    if (record === null) this.#forget(id);
+    else this.#learnRecord(record);
+  }
+
+  async *#stored(prefix: string): AsyncGenerator<TokenRecord> {
+    for (let from = prefix; ; ) {
+      const rows = await this.store.list({ index: "token", from, to: `${prefix}\x7f`, limit: page });
+      for (const { sort, record } of rows) {
+        from = `${sort}\u0000`;
+        if (record.kind === "token") yield record;
+      }
+      if (rows.length < page) return;
+    }
+  }
+
+  #learnRecord(record: TokenRecord): void {
+    const known = this.#byId.get(record.id);
+    if (known !== undefined && known.hash.equals(Buffer.from(record.hash, "hex"))) return;
+    this.#forget(record.id);
+    const { id: tokenId, name: principal, space, role, scopes, reentrant, expiresAt } = record;
+    this.#learn(record.hash, { tokenId, principal, space, role, scopes, reentrant, expiresAt });
+  }
+
+  #learn(hash: string, identity: Omit<Identity, "revoked">): void {
+    const revoke = new AbortController();
+    const known: Known = {
+      identity: { ...identity, revoked: revoke.signal },
+      hash: Buffer.from(hash, "hex"),
+      revoke,
+    };
+    this.#byHash.set(hash, known);
+    this.#byId.set(identity.tokenId, known);
+  }
+
+  #forget(id: string): void {
+    const known = this.#byId.get(id);
+    if (known === undefined) return;
+    this.#byId.delete(id);
+    this.#byHash.delete(known.hash.toString("hex"));
+    known.revoke.abort();
+  }
+
+  /** Who the token stands for, or null. The look-up is by hash, so its timing tells nothing about the secret. */
+  identify(token: string): Identity | null {
+    const hash = hashOf(token);
+    const known = this.#byHash.get(hash);
+    if (known === undefined || !timingSafeEqual(known.hash, Buffer.from(hash, "hex"))) return null;
+    const { expiresAt } = known.identity;
+    return expiresAt !== null && this.store.now() > expiresAt ? null : known.identity;
+  }
+
+  /** A principal given by the configuration cannot be taken by a stored token. */
+  async create(wish: TokenWish, by: string): Promise<{ record: TokenRecord; token: string } | TokenRefusal> {
+    if (wish.space === defaultSpace && this.#byId.has(`static:${wish.name}`))
+      return { refused: "name_taken" };
+    if (this.size >= tokensMax) return { refused: "too_many", max: tokensMax };
+    const { id, token, hash } = makeBearer();
+    const record = await this.store.transact(tokenKeys({ id, ...wish }), (view) =>
+      decideCreateToken(view, { id, hash, ...wish }, { by, auditId: newId("au") }, this.policy),
+    );
+    if ("refused" in record) return record;
+    this.#learnRecord(record);
+    return { record, token };
+  }
+
+  async revoke(id: string, space: string, by: string): Promise<TokenRecord | TokenRefusal> {
+    const reply = await this.#change(id, space, null, by);
+    if (!("refused" in reply)) this.#forget(id);
+    return reply;
+  }
+
+  async rotate(
+    id: string,
+    space: string,
+    by: string,
+  ): Promise<{ record: TokenRecord; token: string } | TokenRefusal> {
+    const { token, hash } = makeBearer(id);
+    const record = await this.#change(id, space, hash, by);
+    if ("refused" in record) return record;
+    this.#learnRecord(record);
+    return { record, token };
+  }
+
+  #change(id: string, space: string, hash: string | null, by: string): Promise<TokenRecord | TokenRefusal> {
+    const keys: Key[] = [tokenKey(id)];
+    return this.store.transact(keys, (view) =>
+      decideChangeToken(view, { id, space }, hash, { by, auditId: newId("au") }, this.policy),
+    );
+  }
+
+  async list(space: string): Promise<TokenRecord[]> {
+    const records: TokenRecord[] = [];
+    for await (const record of this.#stored(`${space}/`)) records.push(record);
+    return records;
+  }
+}

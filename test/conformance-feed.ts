@@ -1,0 +1,169 @@
+// The contract of a Store's change feed: every event once, in order, resumable, or the word `reset`.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Change, Store } from "../src/store/store.js";
+import { type OpenHandles, onHandles } from "./conformance.js";
+import { bump, follow, get, take, tell, told } from "./store-lab.js";
+import { lockKey } from "../src/core/keys.js";
+
+type Body = (one: Store, two: Store, signal: AbortSignal) => Promise<void>;
+
+export function feedConformance(open: OpenHandles): void {
+  const on = (what: string, body: Body) =>
+    test(`feed: ${what}`, async () => {
+      const over = new AbortController();
+      try {
+        await onHandles(open, (one, two) => body(one, two, over.signal))();
+      } finally {
+        over.abort();
+      }
+    });
+  following(on);
+  resuming(on);
+}
+
+type On = (what: string, body: Body) => void;
+const tellAll = async (store: Store, words: readonly string[]): Promise<void> => {
+  for (const word of words) await tell(store, word);
+};
+
+function following(on: On): void {
+  on("from now on means from the call", async (one, two, signal) => {
+    await tell(one, "before");
+    const changes = follow(two, undefined, signal);
+    await tell(one, "after");
+    await tell(two, "later");
+    assert.deepEqual((await take(changes, 2)).map(told), ["after", "later"]);
+  });
+
+  on("a follower that waits is woken by either handle", async (one, two, signal) => {
+    const changes = follow(one, undefined, signal);
+    for (const [i, store] of [one, two, two, one].entries()) {
+      const next = changes.next();
+      await tell(store, `word-${i}`);
+      const { value } = await next;
+      assert.equal(told(value as Change), `word-${i}`);
+    }
+  });
+
+  on("followers on both handles see every event once, in the order of the steps", async (one, two, signal) => {
+    const count = 300;
+    const followers = [one, two].map((store) => take(follow(store, undefined, signal), count));
+    await Promise.all(Array.from({ length: count }, (_, i) => bump(i % 2 ? one : two, `n${i % 3}`)));
+    const [seen = [], other = []] = await Promise.all(followers);
+    assert.deepEqual(seen, other);
+    for (const name of ["n0", "n1", "n2"]) {
+      const own = seen.map(told).filter((word) => word.startsWith(name));
+      assert.deepEqual(
+        own,
+        Array.from({ length: count / 3 }, (_, i) => `${name}=${i + 1}`),
+      );
+    }
+    assert.equal(new Set(seen.map((change) => change.cursor)).size, count);
+  });
+
+  on("events of one step keep their order, and an event is told only when its write can be read", async (one, two, signal) => {
+    const changes = follow(two, undefined, signal);
+    const words = ["c", "a", "b"];
+    await one.transact([], () => ({
+      reply: undefined,
+      writes: [],
+      events: words.map((id) => ({ type: "token", space: "default", id })),
+    }));
+    assert.deepEqual((await take(changes, 3)).map(told), words);
+    const pending = changes.next();
+    const written = bump(one, "n");
+    assert.equal(told((await pending).value as Change), "n=1");
+    assert.equal((await get(two, lockKey("default", "n")))?.token, 1);
+    await written;
+  });
+
+  on("a step that failed tells nothing", async (one, two, signal) => {
+    const changes = follow(two, undefined, signal);
+    const bug = one.transact([], () => {
+      throw new Error("a bug in a rule");
+    });
+    await assert.rejects(bug);
+    await assert.rejects(bump(one, "n", AbortSignal.abort()));
+    await tell(one, "done");
+    assert.deepEqual((await take(changes, 1)).map(told), ["done"]);
+  });
+
+  on("abort ends a follower, whether it waits or not", async (one, two) => {
+    const early = new AbortController();
+    const waiting = follow(one, undefined, early.signal);
+    const next = waiting.next();
+    early.abort();
+    assert.equal((await next).done, true);
+    const head = await two.head();
+    await tellAll(one, ["a", "b", "c"]);
+    const late = new AbortController();
+    const reading = follow(two, head, late.signal);
+    assert.equal(told((await reading.next()).value as Change), "a");
+    late.abort();
+    assert.equal((await reading.next()).done, true);
+    assert.equal((await follow(two, head, AbortSignal.abort()).next()).done, true);
+  });
+
+  on("a consumer that leaves ends its follower", async (one, two, signal) => {
+    await tell(one, "seen");
+    const head = await two.head();
+    await tellAll(one, ["a", "b"]);
+    for await (const change of two.changes(head, signal)) {
+      assert.equal(told(change), "a");
+      break;
+    }
+    await tell(one, "c");
+  });
+}
+
+function resuming(on: On): void {
+  on("resuming after any cursor gives exactly the rest", async (one, two, signal) => {
+    const start = await one.head();
+    const words = Array.from({ length: 40 }, (_, i) => `word-${i}`);
+    await Promise.all([tellAll(one, words.slice(0, 20))]);
+    await tellAll(two, words.slice(20));
+    const all = await take(follow(one, start, signal), 40);
+    assert.deepEqual(all.map(told), words);
+    for (const i of [0, 1, 19, 20, 38]) {
+      const rest = await take(follow(two, all[i]?.cursor, signal), 39 - i);
+      assert.deepEqual(rest, all.slice(i + 1));
+    }
+  });
+
+  on("the head is the place after everything that has resolved", async (one, two, signal) => {
+    await tellAll(one, ["a", "b"]);
+    const head = await two.head();
+    assert.equal(await one.head(), head);
+    const changes = follow(one, head, signal);
+    await tell(two, "c");
+    const [change] = await take(changes, 1);
+    assert.equal(change && told(change), "c");
+    assert.equal(await two.head(), change?.cursor);
+  });
+
+  on("a cursor that is not known gets `reset`, then what comes", async (one, two, signal) => {
+    await tellAll(one, ["a", "b"]);
+    const head = await one.head();
+    const [epoch = "", number = ""] = head.split("-");
+    const unknown = ["", "x", "0", "nonsense-1", `${epoch}-${Number(number) + 1000}`, `${epoch}-`, `x${epoch}-1`, `${head}\n`];
+    unknown.push(`${epoch}--1`, `${epoch}-1e3`, `${epoch}-${"9".repeat(30)}`, "💥");
+    for (const cursor of unknown) {
+      const changes = follow(two, cursor, signal);
+      assert.deepEqual(await take(changes, 1), [{ cursor: await one.head(), reset: true }], JSON.stringify(cursor));
+      await tell(one, "next");
+      assert.deepEqual((await take(changes, 1)).map(told), ["next"]);
+    }
+  });
+
+  on("two followers at different places do not disturb each other", async (one, two, signal) => {
+    const start = await one.head();
+    await tellAll(one, ["a", "b"]);
+    const behind = follow(one, start, signal);
+    const ahead = follow(two, undefined, signal);
+    assert.deepEqual((await take(behind, 1)).map(told), ["a"]);
+    await tell(two, "c");
+    assert.deepEqual((await take(ahead, 1)).map(told), ["c"]);
+    assert.deepEqual((await take(behind, 2)).map(told), ["b", "c"]);
+  });
+}
