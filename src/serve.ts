@@ -39,8 +39,8 @@ export async function serve(config: Config, version: string, logger: Logger): Pr
   });
   const stopping = new AbortController();
   const report = (what: string, error: unknown): void => logger.warn({ err: error }, what);
+  const leases = new Leases(store, config.policy, queueLimits(config), report);
   try {
-    const leases = new Leases(store, config.policy, queueLimits(config), report);
     const tokens = new Tokens(store, config.policy, [...config.tokens, ...operator.tokens]);
     await tokens.start(stopping.signal, report);
     leases.start();
@@ -54,6 +54,7 @@ export async function serve(config: Config, version: string, logger: Logger): Pr
     return { url: urlOf(config, face), store, newToken: operator.made, tokenFile: operator.file, stop };
   } catch (error) {
     stopping.abort();
+    leases.close();
     await store.close();
     throw error;
   }

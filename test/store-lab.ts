@@ -1,5 +1,6 @@
 // What tests of stores share: records to write, decisions that write them, everything that a store holds, clocks
 // that can be turned, and a directory that goes away with its test.
+import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +9,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Decision, View } from "../src/core/decision.js";
 import { type Draft, deciding } from "../src/core/draft.js";
 import { type IndexName, type Key, lockKey, tokenKey } from "../src/core/keys.js";
+import type { Claim } from "../src/core/lease.js";
 import { policyDefault } from "../src/core/limits.js";
 import type { AnyRecord, LockRecord, TokenRecord } from "../src/core/records.js";
 import type { Clocks } from "../src/store/clock.js";
@@ -65,6 +67,23 @@ export const marker = (id: string, sort: string, inSpace = space): TokenRecord =
   createdAt: 1,
   createdBy: "test",
   expiresAt: null,
+});
+
+/** Somebody asking for a name. */
+export const claim = (name: string, changes: Partial<Claim> = {}): Claim => ({
+  space,
+  name,
+  principal: "runner-1",
+  owner: null,
+  metadata: null,
+  ttlMs: 60_000,
+  delayMs: 0,
+  sessionId: null,
+  leaseId: `lease-${randomUUID()}`,
+  proof: null,
+  reentrant: false,
+  request: null,
+  ...changes,
 });
 
 /** Decides by a draft, which works out the index entries and asks for what is missing. */

@@ -4,13 +4,20 @@
  */
 import type { Decision, View } from "./decision.js";
 import { type Draft, deciding } from "./draft.js";
-import { acquireKeys, type Heir, noHeirs, type Successors, settledAndServed, succeed } from "./heirs.js";
-import { lockKey, sessionKey } from "./keys.js";
+import {
+  acquireKeys,
+  type Heir,
+  noHeirs,
+  type Successors,
+  sessionRefusal,
+  settledAndServed,
+  succeed,
+} from "./heirs.js";
+import { lockKey } from "./keys.js";
 import { type Claim, settled } from "./lease.js";
 import type { Policy } from "./limits.js";
 import type { Refusal } from "./refusal.js";
 import { repeated, requestOf } from "./repeat.js";
-import { endSessionIfOver } from "./session-end.js";
 import { againOrRefuse, type Granted, takeOrRefuse } from "./take.js";
 
 export interface AcquireReply {
@@ -102,13 +109,4 @@ function tryCandidate(draft: Draft, claim: Claim, heirs: Heir[], successors: Suc
   const served = succeed(draft, claim.space, claim.name, lock, successors);
   heirs.push(...served);
   return takeOrRefuse(draft, served.length > 0 ? draft.get(key) : lock, claim);
-}
-
-/** Why this claim's session cannot carry a lease, or null. */
-function sessionRefusal(draft: Draft, claim: Claim): Refusal | null {
-  if (claim.sessionId === null) return null;
-  const session = draft.get(sessionKey(claim.space, claim.sessionId));
-  if (session === null || session.principal !== claim.principal) return { refused: "session_unknown" };
-  const ended = endSessionIfOver(draft, session).ended;
-  return ended === null ? null : { refused: "session_expired", endedAt: ended.at, now: draft.now };
 }

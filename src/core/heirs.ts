@@ -56,7 +56,7 @@ export function succeed(
     requireWaiters(draft, space, name, nth, successors);
     const claim = successors(space, name, nth);
     if (claim === undefined) return heirs;
-    const over = lostSession(draft, claim) ?? repeated(draft, claim);
+    const over = sessionRefusal(draft, claim) ?? repeated(draft, claim);
     if (over !== null) {
       heirs.push({ claim, outcome: over });
       continue;
@@ -101,10 +101,11 @@ export function settledAndServed(
   return draft.get(key);
 }
 
-function lostSession(draft: Draft, claim: Claim): Refusal | null {
+/** Why the claim's session cannot carry a lease, or null. */
+export function sessionRefusal(draft: Draft, claim: Claim): Refusal | null {
   if (claim.sessionId === null) return null;
   const session = draft.get(sessionKey(claim.space, claim.sessionId));
-  if (session === null) return { refused: "session_unknown" };
+  if (session === null || session.principal !== claim.principal) return { refused: "session_unknown" };
   const ended = endSessionIfOver(draft, session).ended;
   return ended === null ? null : { refused: "session_expired", endedAt: ended.at, now: draft.now };
 }

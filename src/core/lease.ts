@@ -66,7 +66,8 @@ export function settled(draft: Draft, lock: LockRecord | null): LockRecord | nul
   const session = sessionOf(draft, lock);
   if (isOver(lock.lease, session, draft.now)) {
     const bySession = lock.lease.sessionId !== null && sessionEndedFirst(lock.lease, session);
-    const endedAt = Math.min(draft.now, endOf(lock.lease, session) || draft.now);
+    const lost = lock.lease.sessionId !== null && session === null;
+    const endedAt = lost ? draft.now : Math.min(draft.now, endOf(lock.lease, session));
     return endLease(draft, lock, bySession ? "session" : "expired", {
       at: endedAt,
       event: session?.ended?.how === "deleted" && bySession ? "released" : "expired",

@@ -108,7 +108,7 @@ export class Tokens {
 
   #learnRecord(record: TokenRecord): void {
     const known = this.#byId.get(record.id);
-    if (known !== undefined && known.hash.equals(Buffer.from(record.hash, "hex"))) return;
+    if (known?.hash.equals(Buffer.from(record.hash, "hex"))) return;
     this.#forget(record.id);
     const { id: tokenId, name: principal, space, role, scopes, reentrant, expiresAt } = record;
     this.#learn(record.hash, { tokenId, principal, space, role, scopes, reentrant, expiresAt });
@@ -138,8 +138,12 @@ export class Tokens {
     const hash = hashOf(token);
     const known = this.#byHash.get(hash);
     if (known === undefined || !timingSafeEqual(known.hash, Buffer.from(hash, "hex"))) return null;
-    const { expiresAt } = known.identity;
-    return expiresAt !== null && this.store.now() > expiresAt ? null : known.identity;
+    return this.isCurrent(known.identity) ? known.identity : null;
+  }
+
+  /** Neither revoked, replaced nor expired. */
+  isCurrent({ revoked, expiresAt }: Identity): boolean {
+    return !revoked.aborted && (expiresAt === null || this.store.now() <= expiresAt);
   }
 
   /** A principal given by the configuration cannot be taken by a stored token. */

@@ -54,7 +54,7 @@ function isNewEnough(library: Open): boolean {
 }
 
 export function sqliteVersion(database: Database): string {
-  return String(database.prepare("SELECT sqlite_version() AS version").get()?.["version"]);
+  return String(database.prepare("SELECT sqlite_version() AS version").get()?.version);
 }
 
 /** Whether a version is below the least one that is safe. */

@@ -20,6 +20,7 @@ export class Reader {
   readonly #get;
   readonly #range;
   readonly #feed;
+  #inSnapshot = false;
 
   constructor(readonly path: string) {
     this.#database = openDatabase(path, { readOnly: true });
@@ -33,12 +34,26 @@ export class Reader {
     );
   }
 
+  /** Begins a snapshot that all reads share until `refresh`: a lock once per batch instead of once per read. */
+  #begin(): void {
+    if (this.#inSnapshot) return;
+    this.#database.exec("BEGIN");
+    this.#inSnapshot = true;
+  }
+
+  /** Lets the next read see what was committed since. */
+  refresh(): void {
+    if (!this.#inSnapshot) return;
+    this.#inSnapshot = false;
+    this.#database.exec("COMMIT");
+  }
+
   record(key: Key): AnyRecord | null {
     return this.#guard(() => {
       if (key.includes("\0")) return null;
       const line = recordLine(key);
       const row = this.#get.get(line);
-      return row === undefined ? null : (JSON.parse(verified(line, row["value"], row["sum"])) as AnyRecord);
+      return row === undefined ? null : (JSON.parse(verified(line, row.value, row.sum)) as AnyRecord);
     });
   }
 
@@ -49,8 +64,8 @@ export class Reader {
     const skip = entryLine(entryKey(range.index, "")).length;
     return this.#guard(() =>
       this.#range.all(from, to, range.limit).map((row) => {
-        const line = String(row["key"]);
-        return { sort: line.slice(skip), key: verified(line, row["value"], row["sum"]) };
+        const line = String(row.key);
+        return { sort: line.slice(skip), key: verified(line, row.value, row.sum) };
       }),
     );
   }
@@ -60,10 +75,10 @@ export class Reader {
     return this.#guard(() => {
       const found: NumberedEvent[] = [];
       for (const row of this.#feed.all(after + 1, after + 1)) {
-        const first = Number(row["first"]);
+        const first = Number(row.first);
         if (found.length === 0 && first > after + 1) return null;
-        const place = feedPlace(row["first"], row["count"], row["at"]);
-        const events = JSON.parse(verified(place, row["events"], row["sum"])) as NumberedEvent["event"][];
+        const place = feedPlace(row.first, row.count, row.at);
+        const events = JSON.parse(verified(place, row.events, row.sum)) as NumberedEvent["event"][];
         for (const [i, event] of events.entries())
           if (first + i > after) found.push({ number: first + i, event });
         if (found.length >= limit) break;
@@ -74,6 +89,7 @@ export class Reader {
 
   #guard<Result>(read: () => Result): Result {
     try {
+      this.#begin();
       return read();
     } catch (error) {
       throw readFailure(this.path, error);
@@ -81,6 +97,12 @@ export class Reader {
   }
 
   close(): void {
+    // Before the close: with statements alive the library keeps the connection, and with it the snapshot, for a while.
+    try {
+      this.refresh();
+    } catch {
+      // A file in trouble: there is nothing to keep.
+    }
     this.#database.close();
   }
 }

@@ -82,16 +82,16 @@ function applyLog(database: Database): void {
   let last = Number(getMeta(database, "applied") ?? 0);
   let engineAt = Number(getMeta(database, "engine_at") ?? 0);
   for (const row of database.prepare("SELECT * FROM log ORDER BY seq").all()) {
-    if (Number(row["engine_at"]) > engineAt) {
-      engineAt = Number(row["engine_at"]);
+    if (Number(row.engine_at) >= engineAt) {
+      engineAt = Number(row.engine_at);
       setMeta(database, "engine_at", engineAt);
-      setMeta(database, "wall_at", Number(row["wall_at"]));
+      setMeta(database, "wall_at", Number(row.wall_at));
     }
-    const place = logPlace(row["seq"], row["engine_at"], row["wall_at"]);
-    for (const [key, value] of fromLines(verified(place, row["writes"], row["sum"])))
+    const place = logPlace(row.seq, row.engine_at, row.wall_at);
+    for (const [key, value] of fromLines(verified(place, row.writes, row.sum)))
       if (value === null) remove.run(key);
       else put.run(key, value, checksum(key, value));
-    last = Number(row["seq"]);
+    last = Number(row.seq);
   }
   database.exec("DELETE FROM log");
   setMeta(database, "applied", last);
@@ -185,8 +185,8 @@ function* records(database: Database): Generator<{ key: Key; record: AnyRecord }
   for (let after = prefix; ; ) {
     const rows = page.all(after, "r0");
     for (const row of rows) {
-      after = String(row["key"]);
-      const value = verified(after, row["value"], row["sum"]);
+      after = String(row.key);
+      const value = verified(after, row.value, row.sum);
       yield { key: after.slice(prefix.length), record: JSON.parse(value) as AnyRecord };
     }
     if (rows.length === 0) return;

@@ -39,8 +39,8 @@ export type MetaKey = "epoch" | "applied" | "last_event" | "engine_at" | "wall_a
 export function getMeta(database: Database, key: MetaKey): string | number | null {
   const row = database.prepare("SELECT value, sum FROM meta WHERE key = ?").get(key);
   if (row === undefined) return null;
-  verified(key, row["value"], row["sum"]);
-  return row["value"] as string | number;
+  verified(key, row.value, row.sum);
+  return row.value as string | number;
 }
 
 export function setMeta(database: Database, key: MetaKey, value: string | number): void {
@@ -73,7 +73,10 @@ export function prepareSchema(database: Database, path: string): void {
 
 /** Looks at a file without changing it: refuses what is not ours or newer, and returns its backup stamp if it has one. */
 export function stampOf(path: string): number | null {
-  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return null;
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  if (size === 0) return null;
+  // SQLite takes a file of one byte for an empty database and would overwrite it.
+  if (size < 512) throw damaged(path, `only ${size} bytes long`);
   let database: Database | null = null;
   try {
     database = openDatabase(path, { readOnly: true });

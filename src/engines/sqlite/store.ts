@@ -224,6 +224,7 @@ export class SqliteStore implements Store, FeedSource {
     if (batch === null || batch.seq !== seq) return;
     this.#flying = null;
     this.#durableSeq = seq;
+    this.#reader?.refresh();
     // The next commit goes out before the replies of this one are written: disk and replies overlap.
     this.#flush();
     for (const event of batch.events) this.#recentEvents.push({ number: ++this.#lastEvent, event });
@@ -236,6 +237,7 @@ export class SqliteStore implements Store, FeedSource {
   #applied(seq: number, backlogBytes: number): void {
     this.#appliedSeq = seq;
     this.#backlogBytes = backlogBytes;
+    this.#reader?.refresh();
     this.#recent.forgetEntries(seq);
     this.#recent.forgetRecords(seq, this.#options.cacheRecordsMax);
   }
@@ -450,6 +452,7 @@ export class SqliteStore implements Store, FeedSource {
       waiting.reject(this.#refusal());
     this.#bell.close();
     this.#reader?.close();
+    this.#reader = null;
     await new Promise<void>((resolve) => {
       this.#closedByWriter = resolve;
       this.#writer.once("exit", () => resolve());

@@ -75,11 +75,11 @@ function readState(db: Database): Opened {
   let wallAt = Number(getMeta(db, "wall_at") ?? 0);
   lastSeq = applied;
   for (const row of db.prepare("SELECT * FROM log ORDER BY seq").all()) {
-    const seq = Number(row["seq"]);
-    const writes = verified(logPlace(seq, row["engine_at"], row["wall_at"]), row["writes"], row["sum"]);
-    if (Number(row["engine_at"]) > engineAt) {
-      engineAt = Number(row["engine_at"]);
-      wallAt = Number(row["wall_at"]);
+    const seq = Number(row.seq);
+    const writes = verified(logPlace(seq, row.engine_at, row.wall_at), row.writes, row.sum);
+    if (Number(row.engine_at) >= engineAt) {
+      engineAt = Number(row.engine_at);
+      wallAt = Number(row.wall_at);
     }
     lastSeq = seq;
     backlog.add(seq, writes);
@@ -87,9 +87,9 @@ function readState(db: Database): Opened {
   }
   clock = { engineAt, wallAt };
   const feed = db.prepare("SELECT first + count - 1 AS last FROM feed ORDER BY first DESC LIMIT 1").get();
-  lastEvent = Math.max(Number(getMeta(db, "last_event") ?? 0), Number(feed?.["last"] ?? 0));
+  lastEvent = Math.max(Number(getMeta(db, "last_event") ?? 0), Number(feed?.last ?? 0));
   const oldest = db.prepare("SELECT first FROM feed ORDER BY first LIMIT 1").get();
-  firstEvent = Number(oldest?.["first"] ?? lastEvent + 1);
+  firstEvent = Number(oldest?.first ?? lastEvent + 1);
   return { epoch: String(getMeta(db, "epoch")), lastSeq, lastEvent, engineAt, wallAt, backlog: rows };
 }
 
@@ -166,11 +166,11 @@ function trim(now: number, rowsMax: number): boolean {
   let rows = 0;
   let last = 0;
   for (const row of statements.oldFeed.all(rowsMax)) {
-    const end = Number(row["first"]) + Number(row["count"]) - 1;
+    const end = Number(row.first) + Number(row.count) - 1;
     const tooMany = end <= lastEvent - options.feedEventsMax;
-    const tooOld = Number(row["at"]) < now - options.feedAgeMaxMs;
+    const tooOld = Number(row.at) < now - options.feedAgeMaxMs;
     if (!tooMany && !tooOld) break;
-    through = Number(row["first"]);
+    through = Number(row.first);
     last = end;
     rows++;
   }

@@ -6,8 +6,14 @@ import type { Clocks } from "../../store/clock.js";
 
 /** Beyond this the wall clock was set, and what is shown follows it. */
 const toleranceMs = 50;
+/** How often the two clocks are compared. */
+const compareMs = 100;
+/** Seconds whose text is remembered: a reply tells up to four instants, and they cluster. */
+const secondsMax = 256;
 
 export class Instants {
+  readonly #timer: NodeJS.Timeout;
+  readonly #seconds = new Map<number, string>();
   #offset: number;
 
   constructor(
@@ -15,6 +21,10 @@ export class Instants {
     readonly engineNow: () => number,
   ) {
     this.#offset = this.#measure();
+    this.#timer = setInterval(() => {
+      const measured = this.#measure();
+      if (Math.abs(measured - this.#offset) > toleranceMs) this.#offset = measured;
+    }, compareMs).unref();
   }
 
   #measure(): number {
@@ -23,8 +33,19 @@ export class Instants {
 
   /** RFC 3339 in UTC. */
   text(engineAt: number): string {
-    const measured = this.#measure();
-    if (Math.abs(measured - this.#offset) > toleranceMs) this.#offset = measured;
-    return new Date(engineAt + this.#offset).toISOString();
+    const at = engineAt + this.#offset;
+    const second = Math.floor(at / 1000);
+    let text = this.#seconds.get(second);
+    if (text === undefined) {
+      text = new Date(second * 1000).toISOString().slice(0, -4);
+      if (this.#seconds.size >= secondsMax) this.#seconds.clear();
+      this.#seconds.set(second, text);
+    }
+    const ms = at - second * 1000;
+    return `${text}${ms < 10 ? "00" : ms < 100 ? "0" : ""}${ms}Z`;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
   }
 }

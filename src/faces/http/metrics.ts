@@ -1,39 +1,37 @@
 /** Prometheus metrics. Labels are routes and statuses, never a lease name or a holder. */
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { Leases } from "../../service/leases.js";
 import { type RouteId, routeIds } from "../../wire/route.js";
 import type { Gate } from "./gate.js";
 import type { Streams } from "./stream.js";
 
-/** Seconds. From a read in memory to a commit on a slow disk to a long wait. */
-const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 60, 600];
+/** Upper bounds in seconds. From a read in memory to a commit on a slow disk to a long wait. */
+const bounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 60, 600];
+
+/** One route's figures, counted without allocation: this runs on every request. */
+class RouteFigures {
+  readonly counts = new Float64Array(bounds.length + 1);
+  readonly statuses = new Map<number, number>();
+  sum = 0;
+
+  record(status: number, seconds: number): void {
+    let bucket = 0;
+    while (bucket < bounds.length && seconds > (bounds[bucket] ?? 0)) bucket++;
+    this.counts[bucket] = (this.counts[bucket] ?? 0) + 1;
+    this.sum += seconds;
+    this.statuses.set(status, (this.statuses.get(status) ?? 0) + 1);
+  }
+}
+
+const requestsName = "holdfast_http_requests_total";
+const secondsName = "holdfast_http_request_seconds";
 
 export class Metrics {
   readonly registry = new Registry();
-  readonly #seconds: Readonly<Record<RouteId, { observe: (seconds: number) => void }>>;
-  readonly #requests: Counter<"route" | "status">;
-  readonly #children = new Map<string, { inc: () => void }>();
+  readonly #routes = new Map<RouteId, RouteFigures>(routeIds.map((id) => [id, new RouteFigures()]));
 
   constructor(leases: Leases, streams: Streams, gate: Gate) {
-    const registers = [this.registry];
     collectDefaultMetrics({ register: this.registry, prefix: "holdfast_" });
-    const histogram = new Histogram({
-      name: "holdfast_http_request_seconds",
-      help: "Time from the request's arrival to the end of its reply",
-      labelNames: ["route"],
-      buckets,
-      registers,
-    });
-    this.#seconds = Object.fromEntries(routeIds.map((id) => [id, histogram.labels(id)])) as unknown as Record<
-      RouteId,
-      { observe: (seconds: number) => void }
-    >;
-    this.#requests = new Counter({
-      name: "holdfast_http_requests_total",
-      help: "Requests answered",
-      labelNames: ["route", "status"],
-      registers,
-    });
     this.#gauges(leases, streams, gate);
   }
 
@@ -88,13 +86,34 @@ export class Metrics {
   }
 
   record(route: RouteId, status: number, seconds: number): void {
-    const name = `${route} ${status}`;
-    let child = this.#children.get(name);
-    if (child === undefined) {
-      child = this.#requests.labels(route, String(status));
-      this.#children.set(name, child);
+    this.#routes.get(route)?.record(status, seconds);
+  }
+
+  /** All metrics as text. */
+  async text(): Promise<string> {
+    return `${await this.registry.metrics()}${this.#requestLines()}`;
+  }
+
+  #requestLines(): string {
+    const requests = [`# HELP ${requestsName} Requests answered`, `# TYPE ${requestsName} counter`];
+    const seconds = [
+      `# HELP ${secondsName} Time from a request's arrival to the end of its reply`,
+      `# TYPE ${secondsName} histogram`,
+    ];
+    for (const [route, figures] of this.#routes) {
+      if (figures.statuses.size === 0) continue;
+      for (const [status, count] of figures.statuses)
+        requests.push(`${requestsName}{route="${route}",status="${status}"} ${count}`);
+      let total = 0;
+      for (const [i, count] of figures.counts.entries()) {
+        total += count;
+        seconds.push(`${secondsName}_bucket{route="${route}",le="${bounds[i] ?? "+Inf"}"} ${total}`);
+      }
+      seconds.push(
+        `${secondsName}_sum{route="${route}"} ${figures.sum}`,
+        `${secondsName}_count{route="${route}"} ${total}`,
+      );
     }
-    child.inc();
-    this.#seconds[route].observe(seconds);
+    return `${[...requests, ...seconds].join("\n")}\n`;
   }
 }

@@ -34,7 +34,7 @@ export const metrics =
   (of: Metrics): Handler =>
   async (call) => {
     call.reply.header("content-type", of.registry.contentType);
-    return ok(await of.registry.metrics());
+    return ok(await of.text());
   };
 
 export const openapiDocument =

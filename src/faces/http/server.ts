@@ -64,7 +64,12 @@ interface Context {
   arrivedAt: number;
 }
 
-const contexts = new WeakMap<FastifyRequest, Context>();
+declare module "fastify" {
+  interface FastifyRequest {
+    /** What the gate found out; null until it has. */
+    gateContext: Context | null;
+  }
+}
 
 export function httpFace(desk: Desk, options: HttpOptions): HttpFace {
   let isReady = true;
@@ -110,6 +115,8 @@ function makeApp(options: HttpOptions): FastifyInstance {
   let count = 0;
   const app = fastify({
     loggerInstance: options.logger as never,
+    // A child logger per request costs more than the few lines that are ever logged: they name the request themselves.
+    childLoggerFactory: (logger: Logger) => logger,
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => `req_${instance}${(++count).toString(36).padStart(6, "0")}`,
     requestIdHeader: false,
@@ -140,6 +147,7 @@ function makeApp(options: HttpOptions): FastifyInstance {
     ...(options.tls === null ? {} : { https: options.tls }),
     http: { maxHeaderSize: 16_384, headersTimeout: headersMs },
   } as never) as unknown as FastifyInstance;
+  app.decorateRequest("gateContext", null);
   const parse = app.getDefaultJsonParser("error", "error");
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", { parseAs: "string" }, (request, body, done) => {
@@ -171,6 +179,20 @@ interface Registering {
 function register(app: FastifyInstance, route: Route, handler: Handler, at: Registering): void {
   const { gate, metrics, options } = at;
   const waits = route.load === "take";
+  const enter = (request: FastifyRequest, reply: FastifyReply): void => {
+    applyCors(request, reply, options.corsOrigins);
+    checkHost(request, options.hosts);
+    gate.admit(route.load);
+    const context: Context = { identity: null, space: "", inWork: true, arrivedAt: performance.now() };
+    request.gateContext = context;
+    gate.inWork++;
+    if (route.access === "open" || isOpenHere(route, request)) return;
+    const identity = gate.identify(request.raw.socket, request.headers);
+    gate.limitRate(identity);
+    gate.requireRole(identity, route.access);
+    context.identity = identity;
+    context.space = gate.spaceOf(identity, request.headers);
+  };
   app.route({
     method: route.method,
     url: route.path.replace(/\{(\w+)\}/g, ":$1"),
@@ -178,28 +200,22 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
       ...(route.body === undefined ? {} : { body: route.body }),
       ...(route.query === undefined ? {} : { querystring: route.query }),
     },
-    onRequest: async (request, reply) => {
+    onRequest: (request, reply, done) => {
       reply.header("x-request-id", request.id);
-      applyCors(request, reply, options.corsOrigins);
-      checkHost(request, options.hosts);
-      gate.admit(route.load);
-      const context: Context = { identity: null, space: "", inWork: true, arrivedAt: performance.now() };
-      contexts.set(request, context);
-      gate.inWork++;
-      if (route.access !== "open" && !isOpenHere(route, request)) {
-        const identity = gate.identify(request.headers);
-        gate.limitRate(identity);
-        gate.requireRole(identity, route.access);
-        context.identity = identity;
-        context.space = gate.spaceOf(identity, request.headers);
+      try {
+        enter(request, reply);
+        done();
+      } catch (error) {
+        done(error as Error);
       }
     },
-    preValidation: async (request) => {
+    preValidation: (request, _reply, done) => {
       if (request.body === undefined && route.body !== undefined) request.body = {};
+      done();
     },
-    handler: async (request, reply) => {
-      const context = contexts.get(request);
-      if (context === undefined) throw new Error("a request without its context");
+    handler: (request, reply) => {
+      const context = request.gateContext;
+      if (context === null) throw new Error("a request without its context");
       // Who waits its turn does no work: it must not count as load.
       if (waits && ((request.body as { wait_seconds?: number }).wait_seconds ?? 0) > 0)
         leaveWork(gate, context);
@@ -212,15 +228,20 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
         request,
         reply,
       };
-      const answer = await handler(call);
-      if (answer !== null) send(reply, answer);
-      return reply;
+      handler(call).then(
+        (answer) => {
+          if (answer !== null) send(reply, answer);
+        },
+        (error: unknown) => reply.send(error),
+      );
     },
-    onResponse: async (request, reply) => {
-      const context = contexts.get(request);
-      if (context === undefined) return;
-      leaveWork(gate, context);
-      metrics.record(route.id, reply.statusCode, (performance.now() - context.arrivedAt) / 1000);
+    onResponse: (request, reply, done) => {
+      const context = request.gateContext;
+      if (context !== null) {
+        leaveWork(gate, context);
+        metrics.record(route.id, reply.statusCode, (performance.now() - context.arrivedAt) / 1000);
+      }
+      done();
     },
     ...(route.path.endsWith("/watch") || route.path === "/watch" ? { exposeHeadRoute: false } : {}),
     attachValidation: false,
