@@ -62,7 +62,8 @@ export class Client {
 
   acquire = (name: string, body: object = {}, sending: Sending = {}): Promise<Answer> =>
     this.post(`/locks/${name}/acquire`, body, sending);
-  renew = (name: string, lease_id: string): Promise<Answer> => this.post(`/locks/${name}/renew`, { lease_id });
+  renew = (name: string, lease_id: string): Promise<Answer> =>
+    this.post(`/locks/${name}/renew`, { lease_id });
   release = (name: string, lease_id: string): Promise<Answer> =>
     this.post(`/locks/${name}/release`, { lease_id });
   look = (name: string): Promise<Answer> => this.get(`/locks/${name}`);
@@ -168,13 +169,10 @@ export async function until<Result>(
 }
 
 export const untilStatus = (client: Client, path: string, status: number): Promise<Answer> =>
-  until(
-    async () => {
-      const answer = await client.get(path).catch(() => null);
-      return answer?.status === status ? answer : undefined;
-    },
-    `${path} answers ${status}`,
-  );
+  until(async () => {
+    const answer = await client.get(path).catch(() => null);
+    return answer?.status === status ? answer : undefined;
+  }, `${path} answers ${status}`);
 
 /** Every held lock, page by page. */
 export async function allLocks(client: Client, prefix = ""): Promise<Map<string, Body>> {

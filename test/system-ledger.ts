@@ -32,6 +32,8 @@ export class Ledger {
   readonly maybeReleased: Lease[] = [];
   /** A claim with a request id was sent and no reply came. */
   readonly lost: Request[] = [];
+  /** Every grant that was acknowledged. */
+  readonly grants: Lease[] = [];
   readonly secrets = new Set<string>();
   readonly #tokens = new Map<string, number>();
   acknowledged = 0;
@@ -56,10 +58,16 @@ export class Ledger {
       expiresAt: Date.parse(body.expires_at),
     };
     this.held.set(lease.leaseId, lease);
+    this.grants.push(lease);
     return lease;
   }
 
-  async acquire(client: Client, name: string, ttl_seconds: number, request_id?: string): Promise<Lease | null> {
+  async acquire(
+    client: Client,
+    name: string,
+    ttl_seconds: number,
+    request_id?: string,
+  ): Promise<Lease | null> {
     const tokenBefore = this.tokenOf(name);
     const request = request_id === undefined ? null : { client, name, body: { ttl_seconds, request_id } };
     try {
@@ -112,7 +120,10 @@ export class Ledger {
       assert.equal(lock.fencing_token, lease.token, `${lease.name}: another lease`);
       this.#promise(lease, lock);
       const left = lease.expiresAt - Date.now();
-      assert.ok(Math.abs(lock.expires_in_ms - left) < 1000, `${lease.name}: ${lock.expires_in_ms} for ${left}`);
+      assert.ok(
+        Math.abs(lock.expires_in_ms - left) < 1000,
+        `${lease.name}: ${lock.expires_in_ms} for ${left}`,
+      );
     }
   }
 

@@ -19,8 +19,8 @@ export function endSession(
   const next: SessionRecord = {
     ...session,
     ended: { at, how },
-    // Stays due until its last lease is settled, so that the sweep finds it also after a restart.
-    dueAt: empty ? 0 : Math.max(1, Math.min(session.dueAt, at)),
+    // Due at once and until its last lease is settled, so that the sweep finds it also after a restart.
+    dueAt: empty ? 0 : Math.max(1, Math.min(session.dueAt, draft.now - 1)),
     gcAt: empty ? draft.now + draft.policy.sessionRetentionMs : 0,
   };
   draft.put(sessionKey(session.space, session.id), next);

@@ -8,14 +8,20 @@ import { type Key, sortableInstant } from "../core/keys.js";
 import { type Store, StoreError } from "../store/store.js";
 import type { Queues, Waiter } from "./queues.js";
 
+export interface StepEvents {
+  /** Something becomes due, or can be cleaned up, at this instant. */
+  readonly due: (index: "due" | "gc", at: number) => void;
+  /** A grant went to a waiter that is no longer there. */
+  readonly ghost: (heir: Heir) => void;
+}
+
+export const heirsOf = (reply: { readonly heirs: readonly Heir[] }): readonly Heir[] => reply.heirs;
+
 export class Steps {
   constructor(
     readonly store: Store,
     readonly queues: Queues,
-    /** Told of every instant at which something becomes due or can be cleaned up. */
-    readonly onDue: (index: "due" | "gc", at: number) => void,
-    /** Told of a grant to a waiter that is no longer there. */
-    readonly onGhost: (heir: Heir) => void,
+    readonly tell: StepEvents,
   ) {}
 
   /** Runs a decision, then tells the waiters whose wait it ended. */
@@ -54,14 +60,14 @@ export class Steps {
   ): void {
     for (const { add } of writes)
       for (const { index, sort } of add)
-        if (index === "due" || index === "gc") this.onDue(index, Number(sort.slice(0, instantWidth)));
+        if (index === "due" || index === "gc") this.tell.due(index, Number(sort.slice(0, instantWidth)));
   }
 
   #settle(heir: Heir): void {
     const waiter = this.queues.of(heir.claim);
     if (waiter === undefined) return;
     this.queues.leave(waiter);
-    if (waiter.gone) this.onGhost(heir);
+    if (waiter.gone) this.tell.ghost(heir);
     else waiter.settle(heir.outcome);
   }
 

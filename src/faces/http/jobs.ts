@@ -56,8 +56,8 @@ function claimOf(
 function metadataOf(call: Call, metadata: ClaimRequest["metadata"]): Metadata {
   if (metadata === undefined) return null;
   const max = call.desk.limits.metadataCharsMax;
-  const text = typeof metadata === "string" ? metadata : JSON.stringify(metadata);
-  if (text.length > max && [...text].length > max)
+  const text = typeof metadata === "string" ? metadata : jsonOf(metadata);
+  if (text === null || (text.length > max && [...text].length > max))
     return refuse(
       "invalid_input",
       `metadata is longer than ${max} characters${typeof metadata === "string" ? "" : " as JSON"}: keep it small, link to the rest.`,
@@ -66,17 +66,27 @@ function metadataOf(call: Call, metadata: ClaimRequest["metadata"]): Metadata {
   return metadata as Metadata;
 }
 
-const printOf = (body: ClaimRequest | ClaimAnyRequest): unknown[] => [
+/** Null when it is nested deeper than the machine can write; that is far beyond what may be kept. */
+function jsonOf(value: object): string | null {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+}
+
+const printOf = (call: Call, body: ClaimRequest | ClaimAnyRequest): unknown[] => [
   body.ttl_seconds ?? null,
   body.owner ?? null,
-  body.metadata ?? null,
+  metadataOf(call, body.metadata),
   body.session_id ?? null,
 ];
 
 export const claimJob: Handler = async (call) => {
   const body = call.body as ClaimRequest;
   const name = pathName(call, "write");
-  const request = requestOf(call, body.request_id, ["claim", name, ...printOf(body)]);
+  const request = requestOf(call, body.request_id, ["claim", name, ...printOf(call, body)]);
   const claim = claimOf(call, body, name, request);
   return acquire(
     call,
@@ -90,7 +100,7 @@ export const claimJob: Handler = async (call) => {
 export const claimAnyJob: Handler = async (call) => {
   const body = call.body as ClaimAnyRequest;
   const names = [...new Set(body.candidates.map((raw) => nameOf(call, raw, "write")))];
-  const request = requestOf(call, body.request_id, ["claim-any", names, ...printOf(body)]);
+  const request = requestOf(call, body.request_id, ["claim-any", names, ...printOf(call, body)]);
   const claims = names.map((name) => claimOf(call, body, name, request));
   const { granted, refusals } = await call.desk.leases.acquireFirst(claims);
   if (granted !== null) return ok(call.desk.present.claimed(granted.granted));
@@ -131,7 +141,7 @@ export const heartbeatJob: Handler = async (call) => {
     ttlMs: body.ttl_seconds === undefined ? null : body.ttl_seconds * 1000,
     ...(body.progress === undefined ? {} : { progress: body.progress }),
   });
-  if ("refused" in outcome) return jobRefusal(outcome, asked(call, name));
+  if ("refused" in outcome) return jobRefusal(outcome, asked(call, name, body.lease_id));
   return ok(call.desk.present.beaten(outcome.renewed));
 };
 
@@ -148,7 +158,7 @@ export const heartbeatJobs: Handler = async (call) => {
     const { name = "", leaseId = "" } = calls[i] ?? {};
     if (!("refused" in outcome)) renewed.push(call.desk.present.beaten(outcome.renewed));
     else {
-      const { error: _, ...body } = jobRefusal(outcome, asked(call, name)).body as { error: string };
+      const { error: _, ...body } = jobRefusal(outcome, asked(call, name, leaseId)).body as { error: string };
       lost.push({ ...body, job_id: name, lease_id: leaseId });
     }
   }
@@ -164,7 +174,8 @@ export const releaseJob: Handler = async (call) => {
     note: body.note ?? null,
     repeatable: true,
   });
-  return "refused" in outcome ? jobRefusal(outcome, asked(call, name)) : ok({ job_id: name, released: true });
+  if ("refused" in outcome) return jobRefusal(outcome, asked(call, name, body.lease_id));
+  return ok({ job_id: name, released: true });
 };
 
 export const getJob: Handler = async (call) => {

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { Claim } from "../../core/lease.js";
 import { newId } from "../../service/bearer.js";
 import { mayTouch } from "../../service/identity.js";
-import type { Wait } from "../../service/leases.js";
+import type { Wait } from "../../service/waiting.js";
 import type {
   AcquireRequest,
   CheckRequest,
@@ -64,21 +64,50 @@ export async function acquire(
   refused: typeof lockRefusal,
 ): Promise<Answer> {
   const { leases, present } = call.desk;
-  const wait: Wait | null = waitSeconds === 0 ? null : { ms: waitSeconds * 1000, gone: goneSignal(call) };
-  const { outcome, waiters, position } = await leases.acquire(claim, wait);
+  const wait: Wait | null =
+    waitSeconds === 0 ? null : { ms: waitMs(call, waitSeconds), gone: goneSignal(call) };
+  const acquired = await leases.acquire(claim, wait).catch((error: unknown) => {
+    if (wait === null) throw error;
+    refuseRevoked(call);
+    throw error;
+  });
+  const { outcome, waiters, position } = acquired;
   if (!("granted" in outcome)) return refused(outcome, { name: claim.name, waiters, position, present });
-  if (wait?.gone.aborted) leases.unheard(claim, outcome.granted);
+  if (wait !== null) {
+    const unheard = (): void => leases.unheard(acquired.claim, outcome.granted);
+    if (wait.gone.aborted) unheard();
+    else wait.gone.addEventListener("abort", unheard, { once: true });
+    refuseRevoked(call);
+  }
   return granted(outcome.granted);
 }
 
-/** Aborted when the connection closes before the reply was written. */
-export function goneSignal(call: Call): AbortSignal {
+function refuseRevoked(call: Call): void {
+  if (call.identity.revoked.aborted)
+    refuse("authentication_failed", "This token was revoked while it waited. Nothing was granted.");
+}
+
+/** Nobody waits beyond the end of its token. */
+function waitMs(call: Call, waitSeconds: number): number {
+  const { expiresAt } = call.identity;
+  const ms = waitSeconds * 1000;
+  return expiresAt === null ? ms : Math.max(1, Math.min(ms, expiresAt - call.desk.leases.store.now()));
+}
+
+/** Aborted when the connection closes, or the token is revoked, before the reply was written. */
+function goneSignal(call: Call): AbortSignal {
   const gone = new AbortController();
   const { raw } = call.reply;
-  raw.once("close", () => {
-    if (!raw.writableFinished) gone.abort();
-  });
-  call.identity.revoked.addEventListener("abort", () => gone.abort(), { once: true, signal: gone.signal });
+  const { revoked } = call.identity;
+  const leave = (): void => gone.abort();
+  const closed = (): void => {
+    // The token outlives the call: nothing of the call may stay with it.
+    revoked.removeEventListener("abort", leave);
+    if (!raw.writableFinished) leave();
+  };
+  revoked.addEventListener("abort", leave, { once: true });
+  if (raw.closed) closed();
+  else raw.once("close", closed);
   return gone.signal;
 }
 
@@ -89,7 +118,7 @@ export const renewLock: Handler = async (call) => {
     ...caller(call, name, body.lease_id),
     ttlMs: body.ttl_seconds === undefined ? null : body.ttl_seconds * 1000,
   });
-  if ("refused" in outcome) return lockRefusal(outcome, asked(call, name));
+  if ("refused" in outcome) return lockRefusal(outcome, asked(call, name, body.lease_id));
   return ok(call.desk.present.renewed(outcome.renewed));
 };
 
@@ -100,20 +129,21 @@ export const extendLock: Handler = async (call) => {
     ...caller(call, name, body.lease_id),
     ttlMs: body.ttl_seconds * 1000,
   });
-  if ("refused" in outcome) return lockRefusal(outcome, asked(call, name));
+  if ("refused" in outcome) return lockRefusal(outcome, asked(call, name, body.lease_id));
   const renewed = call.desk.present.renewed(outcome.renewed);
   return ok(outcome.capped ? { ...renewed, capped: true } : renewed);
 };
 
 export const releaseLock: Handler = async (call) => {
   const name = pathName(call, "write");
+  const { lease_id } = call.body as ReleaseRequest;
   const outcome = await call.desk.leases.release({
-    ...caller(call, name, (call.body as ReleaseRequest).lease_id),
+    ...caller(call, name, lease_id),
     outcome: null,
     note: null,
     repeatable: false,
   });
-  return "refused" in outcome ? lockRefusal(outcome, asked(call, name)) : ok(null);
+  return "refused" in outcome ? lockRefusal(outcome, asked(call, name, lease_id)) : ok(null);
 };
 
 export const getLock: Handler = async (call) => {
@@ -183,4 +213,9 @@ export const caller = (call: Call, name: string, leaseId: string) => ({
   leaseId,
 });
 
-export const asked = (call: Call, name: string) => ({ name, waiters: 0, present: call.desk.present });
+export const asked = (call: Call, name: string, leaseId?: string) => ({
+  name,
+  leaseId,
+  waiters: 0,
+  present: call.desk.present,
+});

@@ -47,7 +47,7 @@ export class Metrics {
         },
       });
     };
-    const { counters, queues, policy } = leases;
+    const { counters, queues, policy, upkeep } = leases;
     gauge("waiters", "Requests that wait for a name", () => queues.size);
     gauge("streams", "Open watch streams", () => streams.size);
     gauge("requests_in_work", "Requests being worked on, waiting ones not counted", () => gate.inWork);
@@ -55,9 +55,9 @@ export class Metrics {
     gauge("loop_lag_ms", "Recent delay of the event loop", () => gate.lagMs);
     gauge("grants_total", "Leases granted by this process", () => counters.granted);
     gauge("refusals_total", "Acquires refused by this process", () => counters.refused);
-    gauge("settled_total", "Due records settled by this process", () => counters.expired);
+    gauge("settled_total", "Due records settled by this process", () => upkeep.settled);
     gauge("releases_total", "Leases released through this process", () => counters.released);
-    gauge("cleaned_total", "Records removed by clean-up", () => counters.cleaned);
+    gauge("cleaned_total", "Records removed by clean-up", () => upkeep.cleaned);
     gauge(
       "record_retention_seconds",
       "How long a free name is remembered",

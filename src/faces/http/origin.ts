@@ -21,6 +21,8 @@ export function applyCors(request: FastifyRequest, reply: FastifyReply, origins:
 
 /** On loopback: a page that made its own name point here (DNS rebinding) is refused. */
 export function checkHost(request: FastifyRequest, hosts: readonly string[] | null): void {
+  if (request.headers.host === undefined && request.raw.httpVersion === "1.1")
+    refuse("invalid_input", "An HTTP/1.1 request needs a Host header.", { status: 400 });
   if (hosts === null) return;
   const host = (request.headers.host ?? "").replace(/:\d+$/, "").toLowerCase();
   if (!hosts.includes(host))

@@ -10,6 +10,8 @@ import { ownerOf, type Presenter, retryAfter } from "./present.js";
 /** What a table row may need beyond the refusal itself. */
 export interface Asked {
   readonly name: string;
+  /** The lease that the caller spoke of. */
+  readonly leaseId?: string | undefined;
   readonly waiters: number;
   readonly position?: number | undefined;
   readonly present: Presenter;
@@ -57,28 +59,30 @@ const delayed = (refusal: Of<"delayed">, { name, present }: Asked, extra: object
   );
 };
 
-/** How the caller's own lease ended, if that is what is remembered. */
-function howItEnded(previous: Ended | null, present: Presenter): string {
+/** How the last lease ended, and whether that was the caller's own. */
+function howItEnded(previous: Ended | null, { leaseId, present }: Asked): string {
   if (previous === null) return "";
   const at = present.instants.text(previous.endedAt);
+  const isOwn = leaseId === undefined || previous.leaseId === leaseId;
+  const which = isOwn ? "It" : `The last lease (${ownerOf(previous)}, token ${previous.token})`;
   if (previous.how === "forced")
-    return ` It was ended by ${previous.by ?? "an administrator"} at ${at}: ${previous.reason ?? "no reason given"}.`;
-  return ` The last lease (${ownerOf(previous)}, token ${previous.token}) ended at ${at}: ${previous.how}.`;
+    return ` ${which} was ended by ${previous.by ?? "an administrator"} at ${at}: ${previous.reason ?? "no reason given"}.`;
+  return ` ${which} ended at ${at}: ${previous.how}.`;
 }
 
 const nowHeldBy = (holding: Holding, present: Presenter): string =>
   `It is held by ${ownerOf(holding.lock.lease)} until ${present.instants.text(holding.expiresAt)} (token ${holding.lock.token}).`;
 
 function lost(
-  name: string,
   refusal: { readonly holding: Holding | null; readonly previous: Ended | null },
-  present: Presenter,
+  asked: Asked,
 ): Answer {
   const { holding, previous } = refusal;
+  const { name, present } = asked;
   const now = holding === null ? "Nobody holds it now." : nowHeldBy(holding, present);
   return problem(
     "lease_lost",
-    `This lease on ${name} is over: stop the work it guards.${howItEnded(previous, present)} ${now}`,
+    `This lease on ${name} is over: stop the work it guards.${howItEnded(previous, asked)} ${now}`,
     {
       extra: {
         job_id: name,
@@ -99,20 +103,21 @@ const lockTable: Table = {
       extra: { status: "delayed" },
       retryAfterMs: 50,
     }),
-  not_current: ({ holding, previous }, { name, present }) =>
-    holding === null
-      ? problem(
-          "lease_not_current",
-          `Nobody holds ${name} now.${howItEnded(previous, present)} Acquire it again before going on.`,
-        )
-      : problem(
-          "lease_not_current",
-          `This lease is not the current one of ${name}. ${nowHeldBy(holding, present)}`,
-          {
-            status: 400,
-          },
-        ),
-  request_spent: (refusal, { name, present }) => lost(name, refusal, present),
+  not_current: ({ holding, previous }, asked) => {
+    const { name, leaseId, present } = asked;
+    if (holding === null)
+      return problem(
+        "lease_not_current",
+        `Nobody holds ${name} now.${howItEnded(previous, asked)} Acquire it again before going on.`,
+      );
+    const ended = previous !== null && previous.leaseId === leaseId ? howItEnded(previous, asked) : "";
+    return problem(
+      "lease_not_current",
+      `This lease is not the current one of ${name}.${ended} ${nowHeldBy(holding, present)}`,
+      { status: 400 },
+    );
+  },
+  request_spent: lost,
 };
 
 const jobTable: Table = {
@@ -128,9 +133,13 @@ const jobTable: Table = {
     }),
   delayed: (refusal, asked) =>
     delayed(refusal, asked, { claimed: false, ...asked.present.inTheWay(asked.name, null) }),
-  queued: lockTable.queued,
-  not_current: (refusal, { name, present }) => lost(name, refusal, present),
-  request_spent: (refusal, { name, present }) => lost(name, refusal, present),
+  queued: (_, { name, present }) =>
+    problem("delayed", `${name} is free, but earlier waiters go first. Try again, or use wait_seconds.`, {
+      extra: { claimed: false, ...present.inTheWay(name, null) },
+      retryAfterMs: 50,
+    }),
+  not_current: lost,
+  request_spent: lost,
 };
 
 function answer(table: Table, refusal: Refusal, asked: Asked): Answer {

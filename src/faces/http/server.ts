@@ -3,7 +3,6 @@
  * give back into replies, and every failure into the one error body.
  */
 import { randomBytes } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ServerOptions } from "node:https";
 import fastify, {
   type FastifyError,
@@ -28,7 +27,8 @@ import { applyCors, checkHost } from "./origin.js";
 import * as sessions from "./sessions.js";
 import { type StreamLimits, Streams, watchLock, watchLocks } from "./stream.js";
 import * as tokens from "./tokens.js";
-import { type Failure, invalid } from "./validation.js";
+import { answerUnreadable } from "./unreadable.js";
+import { type Failure, hasHalfCharacter, invalid } from "./validation.js";
 
 export interface HttpOptions {
   readonly gate: GateLimits;
@@ -45,6 +45,8 @@ export interface HttpOptions {
 
 /** Bytes. A bulk heartbeat of 1000 leases with the longest names fits; anything else is far smaller. */
 const bodyMax = 1_048_576;
+/** Bytes of the request line and headers together. */
+const headerMax = 16_384;
 /** Milliseconds in which a request's headers, and all of it, must have arrived. */
 const headersMs = 10_000;
 const requestMs = 30_000;
@@ -113,12 +115,16 @@ export function httpFace(desk: Desk, options: HttpOptions): HttpFace {
 function makeApp(options: HttpOptions): FastifyInstance {
   const instance = randomBytes(4).toString("hex");
   let count = 0;
+  const requestId = (): string => `req_${instance}${(++count).toString(36).padStart(6, "0")}`;
+  const unreadable = answerUnreadable(requestId);
+  // Without a Host header Node would answer by itself; checkHost says it in our words.
+  const bounds = { maxHeaderSize: headerMax, headersTimeout: headersMs, requireHostHeader: false };
   const app = fastify({
     loggerInstance: options.logger as never,
     // A child logger per request costs more than the few lines that are ever logged: they name the request themselves.
     childLoggerFactory: (logger: Logger) => logger,
     logController: new LogController({ disableRequestLogging: true }),
-    genReqId: () => `req_${instance}${(++count).toString(36).padStart(6, "0")}`,
+    genReqId: requestId,
     requestIdHeader: false,
     bodyLimit: bodyMax,
     trustProxy: options.trustProxy,
@@ -127,13 +133,8 @@ function makeApp(options: HttpOptions): FastifyInstance {
     requestTimeout: requestMs,
     routerOptions: {
       // A 256-byte name may arrive as 768 percent-encoded characters; longer ones get the error body, not a bare 414.
-      maxParamLength: 8192,
-      onBadUrl: (_path: string, _request: IncomingMessage, response: ServerResponse) => {
-        response.statusCode = 400;
-        response.setHeader("content-type", "application/json; charset=utf-8");
-        const { body } = problem("invalid_lock_name", "The path is not valid percent-encoding.");
-        response.end(JSON.stringify({ ...(body as object), request_id: `req_${instance}` }));
-      },
+      maxParamLength: headerMax,
+      onBadUrl: unreadable.badUrl,
     },
     ajv: {
       customOptions: {
@@ -144,15 +145,21 @@ function makeApp(options: HttpOptions): FastifyInstance {
         strict: false,
       },
     },
-    ...(options.tls === null ? {} : { https: options.tls }),
-    http: { maxHeaderSize: 16_384, headersTimeout: headersMs },
+    clientErrorHandler: unreadable.clientError,
+    ...(options.tls === null ? { http: bounds } : { https: { ...options.tls, ...bounds } }),
   } as never) as unknown as FastifyInstance;
+  // An expectation that is not known may be ignored; Node would answer 417 by itself.
+  app.server.on("checkExpectation", (request, response) => app.server.emit("request", request, response));
   app.decorateRequest("gateContext", null);
   const parse = app.getDefaultJsonParser("error", "error");
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", { parseAs: "string" }, (request, body, done) => {
     if (body === "") done(null, {});
-    else parse(request, body as string, done);
+    else
+      parse(request, body as string, (error, value) => {
+        if (error === null && hasHalfCharacter(body as string, value)) done(halfCharacter());
+        else done(error, value);
+      });
   });
   app.addContentTypeParser("*", { parseAs: "string" }, (_request, body, done) => {
     if (body === "") done(null, {});
@@ -169,6 +176,13 @@ function makeApp(options: HttpOptions): FastifyInstance {
   return app;
 }
 
+const halfCharacter = (): Refused =>
+  new Refused(
+    problem("invalid_input", "A text in the body holds half a surrogate pair, which is no character.", {
+      status: 400,
+    }),
+  );
+
 interface Registering {
   readonly desk: Desk;
   readonly gate: Gate;
@@ -179,6 +193,7 @@ interface Registering {
 function register(app: FastifyInstance, route: Route, handler: Handler, at: Registering): void {
   const { gate, metrics, options } = at;
   const waits = route.load === "take";
+  const isStream = route.path.endsWith("/watch");
   const enter = (request: FastifyRequest, reply: FastifyReply): void => {
     applyCors(request, reply, options.corsOrigins);
     checkHost(request, options.hosts);
@@ -217,7 +232,7 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
       const context = request.gateContext;
       if (context === null) throw new Error("a request without its context");
       // Who waits its turn does no work: it must not count as load.
-      if (waits && ((request.body as { wait_seconds?: number }).wait_seconds ?? 0) > 0)
+      if (isStream || (waits && ((request.body as { wait_seconds?: number }).wait_seconds ?? 0) > 0))
         leaveWork(gate, context);
       const call: Call = {
         desk: at.desk,
@@ -243,7 +258,7 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
       }
       done();
     },
-    ...(route.path.endsWith("/watch") || route.path === "/watch" ? { exposeHeadRoute: false } : {}),
+    ...(isStream ? { exposeHeadRoute: false } : {}),
     attachValidation: false,
     config: { known: { body: fieldsOf(route.body), query: fieldsOf(route.query) } },
   });
@@ -258,11 +273,11 @@ function leaveWork(gate: Gate, context: Context): void {
   gate.inWork--;
 }
 
-/** Metrics need no token from this machine itself. */
+/** Metrics need no token from this machine itself: every hop must be, since a caller can claim what it likes. */
 const isOpenHere = (route: Route, request: FastifyRequest): boolean =>
   route.id === "metrics" &&
   request.headers.authorization === undefined &&
-  /^(127\.|::1$|::ffff:127\.)/.test(request.ip);
+  (request.ips ?? [request.ip]).every((ip) => /^(127\.|::1$|::ffff:127\.)/.test(ip));
 
 function send(reply: FastifyReply, { status, body, retryAfterMs }: Answer): void {
   reply.code(status);
@@ -279,9 +294,9 @@ function send(reply: FastifyReply, { status, body, retryAfterMs }: Answer): void
 function answerTheRest(app: FastifyInstance, table: readonly Route[], options: HttpOptions): void {
   const patterns = table.map(({ method, path }) => ({
     method,
-    pattern: new RegExp(`^${path.replace(/[.]/g, "\\.").replace(/\{\w+\}/g, "[^/]+")}/?$`),
+    pattern: new RegExp(`^${path.replace(/[.]/g, "\\.").replace(/\{\w+\}/g, "[^/]+")}$`),
   }));
-  app.setNotFoundHandler((request, reply) => {
+  const answerUnknown = (request: FastifyRequest, reply: FastifyReply): unknown => {
     reply.header("x-request-id", request.id);
     if (applyCors(request, reply, options.corsOrigins) && request.method === "OPTIONS")
       return reply.code(204).send();
@@ -303,8 +318,11 @@ function answerTheRest(app: FastifyInstance, table: readonly Route[], options: H
         `${path.slice(0, 80)} takes ${allowed.join(" or ")}, not ${request.method}.`,
       ),
     );
-  });
+  };
+  app.setNotFoundHandler(answerUnknown);
   app.setErrorHandler((error: FastifyError, request, reply) => {
+    // That nothing is there matters more than what is wrong with the body.
+    if (request.is404) return answerUnknown(request, reply);
     reply.header("x-request-id", request.id);
     const answer = answerTo(error, request);
     if (answer.status >= 500 && answer.status !== 503)

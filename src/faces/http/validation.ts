@@ -43,6 +43,22 @@ export function invalid(
   );
 }
 
+/**
+ * Whether a parsed body holds half a surrogate pair. Only an escape can bring one in, and it would come out again
+ * in every view of the lock, where many JSON readers refuse it. Does not recurse: bodies may be nested deeply.
+ */
+export function hasHalfCharacter(body: string, parsed: unknown): boolean {
+  if (!/\\u[dD][89a-fA-F]/.test(body)) return false;
+  const rest: unknown[] = [parsed];
+  while (rest.length > 0) {
+    const value = rest.pop();
+    if (typeof value === "string" && /\p{Surrogate}/u.test(value)) return true;
+    if (typeof value === "object" && value !== null)
+      for (const [key, inner] of Object.entries(value)) rest.push(key, inner);
+  }
+  return false;
+}
+
 function unknownField(word: string, known: readonly string[], part: "body" | "query"): string {
   const hint = elsewhere[word];
   if (hint !== undefined) return `Unknown field ${JSON.stringify(word)}: ${hint}.`;

@@ -1,0 +1,127 @@
+/**
+ * What must happen without anybody asking: settling leases that are over, cleaning up what nobody needs any more,
+ * and serving queues whose names were freed by somebody else's step.
+ */
+import type { Successors } from "../core/heirs.js";
+import { decideServe } from "../core/inspect.js";
+import { floorKey, lockKey, sortableInstant } from "../core/keys.js";
+import type { Claim } from "../core/lease.js";
+import type { Policy } from "../core/limits.js";
+import { hasOverlap } from "../core/names.js";
+import { decideClean, decideSweep } from "../core/sweep.js";
+import type { Store } from "../store/store.js";
+import { Alarm } from "./alarm.js";
+import type { Queues } from "./queues.js";
+import { heirsOf, type Steps } from "./steps.js";
+
+/** Pause before the feed is followed again after a failure. */
+const retryMs = 250;
+const instantWidth = sortableInstant(0).length;
+
+export class Upkeep {
+  settled = 0;
+  cleaned = 0;
+  readonly #sweep: Alarm;
+  readonly #clean: Alarm;
+
+  constructor(
+    readonly store: Store,
+    readonly steps: Steps,
+    readonly queues: Queues,
+    readonly policy: Policy,
+    readonly stopping: AbortSignal,
+    readonly report: (what: string, error: unknown) => void,
+  ) {
+    const alarm = (run: () => Promise<number | null>, what: string): Alarm =>
+      new Alarm(
+        () => store.now(),
+        run,
+        (error) => report(`${what} failed; will try again`, error),
+      );
+    this.#sweep = alarm(() => this.#runSweep(), "settling what is over");
+    this.#clean = alarm(() => this.#runClean(), "cleaning up");
+    stopping.addEventListener("abort", () => {
+      this.#sweep.close();
+      this.#clean.close();
+    });
+  }
+
+  /** Begins with what is in the store already. */
+  start(): void {
+    this.#sweep.set(0);
+    this.#clean.set(0);
+    void this.#followFrees();
+  }
+
+  /** Something becomes due, or can be cleaned up, at this instant. */
+  notice(index: "due" | "gc", at: number): void {
+    (index === "due" ? this.#sweep : this.#clean).set(at);
+  }
+
+  /** Settles everything that is over now. */
+  async settleDue(): Promise<void> {
+    const sweep = (view: Parameters<typeof decideSweep>[0], heirs: Successors) =>
+      decideSweep(view, this.policy, heirs);
+    for (let more = true; more; ) {
+      const reply = await this.steps.run([], sweep, heirsOf);
+      this.settled += reply.settled;
+      more = reply.more;
+    }
+  }
+
+  async #runSweep(): Promise<number | null> {
+    await this.settleDue();
+    return this.#firstInstant("due");
+  }
+
+  async #runClean(): Promise<number | null> {
+    for (let more = true; more && !this.stopping.aborted; ) {
+      const reply = await this.store.transact([], (view) => decideClean(view, this.policy));
+      this.cleaned += reply.removed;
+      more = reply.more;
+    }
+    return this.#firstInstant("gc");
+  }
+
+  async #firstInstant(index: "due" | "gc"): Promise<number | null> {
+    const [row] = await this.store.list({ index, from: "", to: "\x7f", limit: 1 });
+    return row === undefined ? null : Number(row.sort.slice(0, instantWidth));
+  }
+
+  /** Names that overlap others, and on a cluster every name, may be freed by steps that know nothing of our queues. */
+  async #followFrees(): Promise<void> {
+    try {
+      for await (const change of this.store.changes(undefined, this.stopping)) {
+        if (this.queues.size === 0) continue;
+        if ("reset" in change) await this.#serveAll();
+        else if (change.event.type === "released" || change.event.type === "expired")
+          await this.#serveAfter(change.event.space, change.event.name);
+      }
+    } catch (error) {
+      if (this.stopping.aborted) return;
+      this.report("following the change feed failed; will try again", error);
+      setTimeout(() => void this.#followFrees().then(() => this.#serveAll()), retryMs).unref();
+    }
+  }
+
+  async #serveAfter(space: string, freed: string): Promise<void> {
+    if (this.store.facts.order === "cluster" && this.queues.count(space, freed) > 0)
+      await this.#serve(space, freed);
+    if (!hasOverlap(freed)) return;
+    for (const name of this.queues.overlapping(space, freed)) await this.#serve(space, name);
+  }
+
+  async #serveAll(): Promise<void> {
+    const names = new Map<string, Claim>();
+    for (const waiter of this.queues.all()) names.set(waiter.queueName, waiter.claim);
+    for (const { space, name } of names.values()) await this.#serve(space, name);
+  }
+
+  async #serve(space: string, name: string): Promise<void> {
+    await this.steps.run(
+      [lockKey(space, name), floorKey(space)],
+      (view, heirs) => decideServe(view, space, name, this.policy, heirs),
+      (heirs) => heirs,
+    );
+  }
+}

@@ -1,0 +1,193 @@
+/**
+ * Acquiring, with or without a place in line. A waiter stands in line before it looks, so that no release can slip
+ * through in between; it never polls. A grant that its waiter can no longer hear is taken back, at once or, where a
+ * request id may still come again, after a while.
+ */
+import { decideAcquire } from "../core/acquire.js";
+import { acquireKeys, type Heir } from "../core/heirs.js";
+import type { Claim } from "../core/lease.js";
+import type { Policy } from "../core/limits.js";
+import type { Holding, Refusal } from "../core/refusal.js";
+import { StoreError } from "../store/store.js";
+import type { Queues, Waiter, WaitOutcome } from "./queues.js";
+import { heirsOf, type Steps } from "./steps.js";
+
+/** How long a caller will wait, and how it says that it left. */
+export interface Wait {
+  readonly ms: number;
+  /** Aborted when nobody listens any more. */
+  readonly gone: AbortSignal;
+}
+
+export interface Acquired {
+  /** The claim that was decided: a repeated request id goes on with the one that took the place in line. */
+  readonly claim: Claim;
+  readonly outcome: { readonly granted: Holding } | Refusal;
+  readonly waiters: number;
+  /** Place in line that a waiter with a request id keeps. */
+  readonly position?: number;
+}
+
+/** How soon a waiter whose time is up looks again whether the grant on its way has come. */
+const offeredMs = 50;
+
+interface Turn {
+  readonly over: Promise<WaitOutcome | Error | "timeout">;
+  readonly stop: () => void;
+  /** False once a repeat of the request took the place over. */
+  readonly isMine: () => boolean;
+}
+
+export class Waiting {
+  /** Grants that reached nobody, by ticket: taken back unless the request is repeated. */
+  readonly #ghosts = new Map<string, NodeJS.Timeout>();
+
+  constructor(
+    readonly steps: Steps,
+    readonly queues: Queues,
+    readonly policy: Policy,
+    readonly stopping: AbortSignal,
+    /** Releases a lease that its claimer never learnt of. */
+    readonly giveBack: (claim: Claim) => void,
+  ) {
+    stopping.addEventListener("abort", () => {
+      for (const timer of this.#ghosts.values()) clearTimeout(timer);
+    });
+  }
+
+  async acquire(claim: Claim, wait: Wait | null): Promise<Acquired> {
+    this.#unghost(claim);
+    if (wait === null || wait.ms === 0) return this.#acquireNow(claim);
+    const earlier = this.queues.withTicketOf(claim);
+    if (earlier !== undefined && earlier.claim.request?.fingerprint !== claim.request?.fingerprint)
+      return { claim, outcome: { refused: "request_reused" }, waiters: 0 };
+    const full = earlier === undefined ? this.queues.full(claim) : null;
+    if (full === null) return this.#wait(claim, wait);
+    const now = await this.#acquireNow(claim);
+    if ("granted" in now.outcome) return now;
+    throw new StoreError("unavailable", `${full}: try again later, or without wait_seconds`);
+  }
+
+  async #acquireNow(claim: Claim): Promise<Acquired> {
+    const { outcome } = await this.steps.run(
+      acquireKeys(claim),
+      (view, successors) => decideAcquire(view, claim, this.policy, successors),
+      heirsOf,
+    );
+    return this.#answer(claim, outcome);
+  }
+
+  #answer(claim: Claim, outcome: Acquired["outcome"]): Acquired {
+    return { claim, outcome, waiters: "granted" in outcome ? 0 : this.queues.count(claim.space, claim.name) };
+  }
+
+  async #wait(asked: Claim, wait: Wait): Promise<Acquired> {
+    const waiter = this.#standInLine(asked);
+    const { claim } = waiter;
+    const turn = this.#turnOf(waiter, wait);
+    try {
+      const { outcome } = await this.steps.run(
+        acquireKeys(claim),
+        (view, successors) => decideAcquire(view, claim, this.policy, successors, true),
+        heirsOf,
+      );
+      if (!isWaitable(outcome)) return this.#answer(claim, outcome);
+      const result = await turn.over;
+      if (result === "timeout") return await this.#timedOut(waiter);
+      if (result instanceof Error) throw result;
+      return this.#answer(claim, result);
+    } finally {
+      turn.stop();
+      // Only a place that is kept for a ticket outlives the call.
+      if (!waiter.gone && turn.isMine()) this.queues.leave(waiter);
+    }
+  }
+
+  /** A new place, or the one that the same request id took before. */
+  #standInLine(claim: Claim): Waiter {
+    const waiter = this.queues.withTicketOf(claim);
+    if (waiter === undefined) return this.queues.join(claim);
+    clearTimeout(waiter.forgetTimer);
+    waiter.settle(
+      new StoreError("unavailable", "the same request id came again and took over the place in line"),
+    );
+    waiter.gone = false;
+    if (waiter.presence === "absent") waiter.presence = "present";
+    return waiter;
+  }
+
+  /** Resolves when the waiter was served, its time is up, it left, or the server stops. */
+  #turnOf(waiter: Waiter, wait: Wait): Turn {
+    let stop = (): void => undefined;
+    const over = new Promise<WaitOutcome | Error | "timeout">((resolve) => {
+      // A grant that is on its way arrives, or fails, with the next commit.
+      const timeUp = (): void => {
+        if (waiter.presence === "offered") timer = setTimeout(timeUp, offeredMs);
+        else resolve("timeout");
+      };
+      let timer = setTimeout(timeUp, wait.ms);
+      const left = (): void => {
+        this.queues.abandon(waiter);
+        resolve(new StoreError("unavailable", "the caller left"));
+      };
+      const stopped = (): void =>
+        resolve(new StoreError("unavailable", "the server is stopping: repeat with the same request id"));
+      wait.gone.addEventListener("abort", left, { once: true });
+      this.stopping.addEventListener("abort", stopped, { once: true });
+      waiter.settle = resolve;
+      stop = () => {
+        clearTimeout(timer);
+        wait.gone.removeEventListener("abort", left);
+        this.stopping.removeEventListener("abort", stopped);
+      };
+      if (wait.gone.aborted) left();
+      if (this.stopping.aborted) stopped();
+    });
+    const settle = waiter.settle;
+    return { over, stop, isMine: () => waiter.settle === settle };
+  }
+
+  /** The wait was in vain: one last look, and a ticket keeps its place. */
+  async #timedOut(waiter: Waiter): Promise<Acquired> {
+    const position = this.queues.position(waiter);
+    this.queues.abandon(waiter);
+    const last = await this.#acquireNow(waiter.claim);
+    if ("granted" in last.outcome) this.queues.leave(waiter);
+    return this.queues.of(waiter.claim) === undefined ? last : { ...last, position };
+  }
+
+  /** A grant whose waiter has left. */
+  ghost(heir: Heir): void {
+    if ("refused" in heir.outcome) return;
+    const { claim } = heir;
+    const ticket = ticketOf(claim);
+    if (ticket === null) this.giveBack(claim);
+    else
+      this.#ghosts.set(
+        ticket,
+        setTimeout(() => {
+          this.#ghosts.delete(ticket);
+          this.giveBack(claim);
+        }, this.queues.limits.ticketMs).unref(),
+      );
+  }
+
+  #unghost(claim: Claim): void {
+    const ticket = ticketOf(claim);
+    if (ticket === null) return;
+    clearTimeout(this.#ghosts.get(ticket));
+    this.#ghosts.delete(ticket);
+  }
+
+  /** The reply to a granted waiter could not be written. */
+  unheard(claim: Claim, granted: Holding): void {
+    if (granted.lock.lease.id === claim.leaseId) this.ghost({ claim, outcome: { granted } });
+  }
+}
+
+const ticketOf = (claim: Claim): string | null =>
+  claim.request === null ? null : `${claim.space}/${claim.principal}/${claim.request.id}`;
+
+const isWaitable = (outcome: object): boolean =>
+  "refused" in outcome &&
+  (outcome.refused === "held" || outcome.refused === "delayed" || outcome.refused === "queued");
