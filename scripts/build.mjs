@@ -5,6 +5,8 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 rmSync(`${root}dist`, { recursive: true, force: true });
-const tsc = spawnSync(process.execPath, [`${root}node_modules/typescript/bin/tsc`, "-p", root], { stdio: "inherit" });
+const tsc = spawnSync(process.execPath, [`${root}node_modules/typescript/bin/tsc`, "-p", root], {
+  stdio: "inherit",
+});
 if (tsc.status !== 0) process.exit(tsc.status ?? 1);
 chmodSync(`${root}dist/src/main.js`, 0o755);

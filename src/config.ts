@@ -5,7 +5,7 @@
 import { resolve } from "node:path";
 import { type Policy, policyDefault } from "./core/limits.js";
 import type { Role } from "./core/records.js";
-import { storeIn } from "./engines/open.js";
+import { isStoreUrl, storeIn } from "./engines/open.js";
 import { type GateLimits, gateLimitsDefault } from "./faces/http/gate.js";
 import type { StaticToken } from "./service/tokens.js";
 
@@ -45,6 +45,9 @@ export interface ServeFlags {
   readonly trustProxy?: boolean;
 }
 
+/** The principal that the operator's token stands for. */
+export const operatorName = "operator";
+
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export const isLoopback = (host: string): boolean =>
@@ -61,6 +64,8 @@ export function readConfig(flags: ServeFlags, env: Environment): Config {
   const tlsKey = flags.tlsKey ?? text("HOLDFAST_TLS_KEY");
   if ((tlsCert === null) !== (tlsKey === null))
     throw new ConfigError("--tls-cert and --tls-key go together: give both or none");
+  const tokens = staticTokens(text("HOLDFAST_TOKENS"));
+  const admin = adminToken(text("HOLDFAST_ADMIN_TOKEN"), tokens);
   return {
     host: flags.host ?? text("HOLDFAST_HOST") ?? "127.0.0.1",
     port: wholeNumber(
@@ -71,9 +76,9 @@ export function readConfig(flags: ServeFlags, env: Environment): Config {
       65_535,
     ),
     dataDir,
-    store: flags.store ?? text("HOLDFAST_STORE") ?? storeIn(dataDir),
-    tokens: staticTokens(text("HOLDFAST_TOKENS")),
-    adminToken: adminToken(text("HOLDFAST_ADMIN_TOKEN")),
+    store: storeUrl(flags.store, text("HOLDFAST_STORE"), dataDir),
+    tokens,
+    adminToken: admin,
     gate: { ...gateLimitsDefault, ratePerSecond: rate(text("HOLDFAST_RATE_LIMIT")) },
     policy: {
       ttlMaxMs: secondsMs("HOLDFAST_TTL_MAX_SECONDS", policyDefault.ttlMaxMs, 1, 31_536_000),
@@ -124,6 +129,16 @@ function wholeNumber(name: string, text: string | null, fallback: number, min: n
   return value;
 }
 
+/** Which store is meant: the one named, or the file in the data directory. */
+export function storeUrl(flag: string | undefined, setting: string | null, dataDir: string): string {
+  const url = flag ?? setting ?? storeIn(dataDir);
+  if (!isStoreUrl(url))
+    throw new ConfigError(
+      `${flag === undefined ? "HOLDFAST_STORE=" : "--store "}${url} is no store: use sqlite:FILE or memory:`,
+    );
+  return url;
+}
+
 const isOn = (text: string | null): boolean => text === "1" || text === "true";
 
 function rate(text: string | null): number | null {
@@ -147,9 +162,12 @@ function logLevel(text: string | null): string {
 
 const secretPattern = /^[A-Za-z0-9_.~+/=-]{1,512}$/;
 
-function adminToken(text: string | null): string | null {
+function adminToken(text: string | null, tokens: readonly StaticToken[]): string | null {
   if (text !== null && !secretPattern.test(text))
     throw new ConfigError("HOLDFAST_ADMIN_TOKEN may hold A-Z a-z 0-9 _ . ~ + / = - only");
+  const twin = tokens.find(({ secret }) => secret === text);
+  if (twin !== undefined)
+    throw new ConfigError(`HOLDFAST_ADMIN_TOKEN is also the secret of ${twin.name} in HOLDFAST_TOKENS`);
   return text;
 }
 
@@ -164,6 +182,12 @@ export function staticTokens(text: string | null): StaticToken[] {
     .map((entry, i) => {
       const [name = "", secret = "", ...rest] = entry.split(":");
       const where = `HOLDFAST_TOKENS entry ${i + 1}`;
+      // Not to be shown: who forgot the name wrote the secret in its place.
+      if (!entry.includes(":")) throw new ConfigError(`${where}: write name:secret[:role][:reentrant]`);
+      if (name === operatorName)
+        throw new ConfigError(
+          `${where}: ${operatorName} is the holder of HOLDFAST_ADMIN_TOKEN: use another name`,
+        );
       if (!/^[A-Za-z0-9._-]{1,64}$/.test(name))
         throw new ConfigError(`${where}: the name must be 1 to 64 of A-Z a-z 0-9 . _ -`);
       if (!secretPattern.test(secret))

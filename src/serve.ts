@@ -1,10 +1,18 @@
 /** Wiring: configuration → store → service → face, the start's one block of text, and a clean stop. */
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { createSecureContext } from "node:tls";
 import type { Logger } from "pino";
-import { type Config, ConfigError, isLoopback } from "./config.js";
+import { type Config, ConfigError, isLoopback, operatorName } from "./config.js";
+import {
+  announceUrl,
+  forgetToken,
+  keepToken,
+  keptToken,
+  operatorTokenFile,
+  withdrawUrl,
+} from "./data-dir.js";
 import { openStore } from "./engines/open.js";
 import { Instants } from "./faces/http/instants.js";
 import { Presenter } from "./faces/http/present.js";
@@ -31,7 +39,8 @@ export interface Running {
 }
 
 export async function serve(config: Config, version: string, logger: Logger): Promise<Running> {
-  const operator = operatorToken(config);
+  const tls = tlsOf(config);
+  refuseOpenDoor(config);
   const store = await openStore(config.store, {
     feedEventsMax: config.feedEventsMax,
     feedAgeMaxMs: config.feedAgeMaxMs,
@@ -40,19 +49,31 @@ export async function serve(config: Config, version: string, logger: Logger): Pr
   const stopping = new AbortController();
   const report = (what: string, error: unknown): void => logger.warn({ err: error }, what);
   const leases = new Leases(store, config.policy, queueLimits(config), report);
+  let operator: OperatorToken | null = null;
   try {
+    // Only now that the data is ours: a start that is refused must not touch the token of the one that runs.
+    operator = operatorToken(config);
     const tokens = new Tokens(store, config.policy, [...config.tokens, ...operator.tokens]);
     await tokens.start(stopping.signal, report);
     leases.start();
-    const face = makeFace(config, version, logger, leases, tokens);
+    const face = makeFace(config, version, logger, leases, tokens, tls);
     await face.app.listen({ host: config.host, port: config.port, backlog: 4096 });
+    const url = urlOf(config, face);
+    try {
+      announceUrl(config.dataDir, url);
+    } catch (error) {
+      report("commands will not find this server by its data directory", error);
+    }
     const stop = async (): Promise<void> => {
       stopping.abort();
       await stopFace(face);
+      withdrawUrl(config.dataDir, url);
       await store.close();
     };
-    return { url: urlOf(config, face), store, newToken: operator.made, tokenFile: operator.file, stop };
+    return { url, store, newToken: operator.made, tokenFile: operator.file, stop };
   } catch (error) {
+    // Nobody has seen it: the next start makes and shows one.
+    if (operator !== null && operator.made !== null) forgetToken(config.dataDir);
     stopping.abort();
     leases.close();
     await store.close();
@@ -68,7 +89,14 @@ const queueLimits = (config: Config) => ({
   ticketMs,
 });
 
-function makeFace(config: Config, version: string, logger: Logger, leases: Leases, tokens: Tokens): HttpFace {
+function makeFace(
+  config: Config,
+  version: string,
+  logger: Logger,
+  leases: Leases,
+  tokens: Tokens,
+  tls: Tls | null,
+): HttpFace {
   const present = new Presenter(new Instants(systemClocks, () => leases.store.now()));
   const limits = { ...wireLimitsDefault, ttlSecondsMax: Math.floor(config.policy.ttlMaxMs / 1000) };
   return httpFace(
@@ -80,14 +108,30 @@ function makeFace(config: Config, version: string, logger: Logger, leases: Lease
       corsOrigins: config.corsOrigins,
       hosts: isLoopback(config.host) ? ["127.0.0.1", "localhost", "[::1]", config.host.toLowerCase()] : null,
       trustProxy: config.trustProxy,
-      tls:
-        config.tlsCert === null || config.tlsKey === null
-          ? null
-          : { cert: read(config.tlsCert), key: read(config.tlsKey) },
+      tls,
       scratchDir: existsSync(config.dataDir) ? config.dataDir : tmpdir(),
       logger,
     },
   );
+}
+
+interface Tls {
+  readonly cert: Buffer;
+  readonly key: Buffer;
+}
+
+/** Certificate and key, known to work together. */
+function tlsOf({ tlsCert, tlsKey }: Config): Tls | null {
+  if (tlsCert === null || tlsKey === null) return null;
+  const tls = { cert: read(tlsCert), key: read(tlsKey) };
+  try {
+    createSecureContext(tls);
+  } catch (error) {
+    throw new ConfigError(
+      `${tlsCert} and ${tlsKey} are not a certificate and its key in PEM: ${error instanceof Error ? error.message : error}`,
+    );
+  }
+  return tls;
 }
 
 function read(path: string): Buffer {
@@ -98,33 +142,35 @@ function read(path: string): Buffer {
   }
 }
 
-/**
- * The operator's token: from the configuration, or made at the first start when nothing else lets anybody in.
- * Beyond loopback a server must have been given its tokens.
- */
-function operatorToken(config: Config): { tokens: StaticToken[]; made: string | null; file: string | null } {
-  const asStatic = (secret: string): StaticToken => ({
-    name: "operator",
-    secret,
-    role: "operator",
-    reentrant: false,
-  });
-  if (config.adminToken !== null) return { tokens: [asStatic(config.adminToken)], made: null, file: null };
-  if (!isLoopback(config.host) && config.tokens.length === 0)
+/** Beyond loopback a server must have been given its tokens. */
+function refuseOpenDoor(config: Config): void {
+  if (!isLoopback(config.host) && config.tokens.length === 0 && config.adminToken === null)
     throw new ConfigError(
       `${config.host} is reachable by others, and no token is configured: set HOLDFAST_ADMIN_TOKEN or HOLDFAST_TOKENS, or use --host 127.0.0.1`,
     );
-  if (config.tokens.length > 0) return { tokens: [], made: null, file: null };
-  const file = operatorTokenFile(config.dataDir);
-  if (existsSync(file)) return { tokens: [asStatic(readFileSync(file, "utf8").trim())], made: null, file };
-  const { token } = makeBearer();
-  mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
-  writeFileSync(file, `${token}\n`, { mode: 0o600 });
-  chmodSync(file, 0o600);
-  return { tokens: [asStatic(token)], made: token, file };
 }
 
-export const operatorTokenFile = (dataDir: string): string => join(dataDir, "operator-token");
+interface OperatorToken {
+  readonly tokens: readonly StaticToken[];
+  /** The token, if this start made it. */
+  readonly made: string | null;
+  readonly file: string | null;
+}
+
+/** From the configuration, or made at the first start when nothing else lets anybody in. */
+function operatorToken(config: Config): OperatorToken {
+  const asStatic = (secret: string): StaticToken[] => [
+    { name: operatorName, secret, role: "operator", reentrant: false },
+  ];
+  if (config.adminToken !== null) return { tokens: asStatic(config.adminToken), made: null, file: null };
+  if (config.tokens.length > 0) return { tokens: [], made: null, file: null };
+  const file = operatorTokenFile(config.dataDir);
+  const kept = keptToken(config.dataDir);
+  if (kept !== null) return { tokens: asStatic(kept), made: null, file };
+  const { token } = makeBearer();
+  keepToken(config.dataDir, token);
+  return { tokens: asStatic(token), made: token, file };
+}
 
 function urlOf(config: Config, face: HttpFace): string {
   const { port } = face.app.server.address() as AddressInfo;

@@ -5,13 +5,13 @@
  */
 import assert from "node:assert/strict";
 import { decideAcquire, decideAcquireFirst } from "../src/core/acquire.js";
-import { acquireKeys, type Heir } from "../src/core/heirs.js";
+import { acquireKeys } from "../src/core/heirs.js";
 import { decideInspect, decideServe } from "../src/core/inspect.js";
 import { floorKey, lockKey, sessionKey } from "../src/core/keys.js";
 import type { Claim } from "../src/core/lease.js";
 import { type Policy, policyDefault } from "../src/core/limits.js";
-import type { LockRecord, SessionRecord } from "../src/core/records.js";
-import type { Holding, Refusal } from "../src/core/refusal.js";
+import type { SessionRecord } from "../src/core/records.js";
+import type { Refusal } from "../src/core/refusal.js";
 import { decideForceRelease, decideRelease } from "../src/core/release.js";
 import { decideExtend, decideRenew, decideRenewMany, leaseCallKeys } from "../src/core/renew.js";
 import {
@@ -22,7 +22,8 @@ import {
   decideStartSession,
 } from "../src/core/session.js";
 import { decideClean, decideSweep } from "../src/core/sweep.js";
-import { type Cause, excludes, type KnownLease, type KnownRequest, Model } from "./core-model.js";
+import { Judge } from "./core-judge.js";
+import { type Cause, excludes, type KnownLease, Model } from "./core-model.js";
 import { deepFreeze, type Step, World } from "./core-world.js";
 
 export const names = ["k", "j", "path:p", "path:p/q", "repo:global"] as const;
@@ -79,8 +80,11 @@ const space = "default";
 export class History {
   readonly world = new World(hastyPolicy);
   readonly model = new Model(hastyPolicy.requestRetentionMs);
+  readonly judge = new Judge(this.world, this.model);
   readonly #leases: KnownLease[] = [];
   readonly #sessions: string[] = [];
+  /** Names whose end was told and whose neighbours were not served yet. */
+  readonly #freed: string[] = [];
   #made = 0;
 
   constructor() {
@@ -89,7 +93,12 @@ export class History {
   }
 
   play(commands: readonly Command[]): void {
-    for (const command of commands) this.#do(command);
+    for (const command of commands) {
+      this.#do(command);
+      for (let freed = this.#freed.shift(); freed !== undefined; freed = this.#freed.shift())
+        this.#serveAfter(freed);
+      this.judge.served();
+    }
   }
 
   /** Everything ends, once; everything is cleaned up; and still no token comes back. */
@@ -155,21 +164,21 @@ export class History {
     }
   }
 
-  /** Takes one step, tells the model, checks the state, then serves what the events freed. */
+  /** Takes one step, tells the model and checks the state. */
   #step<Reply>(take: () => Step<Reply>, cause: Cause = null): Step<Reply> {
     const { world, model } = this;
     const queues = new Map(world.queues);
     const step = take();
     for (const event of step.events) {
       if (event.type === "token") continue;
-      model.hear(event, this.#stored(event.name), cause, world.now);
+      model.hear(event, this.judge.stored(event.name), cause, world.now);
       const began = event.type === "acquired" ? model.open.get(event.name) : undefined;
       if (began !== undefined) this.#leases.push(began);
     }
-    for (const heir of step.heirs) this.#checkHeir(heir, queues.get(`${space}/${heir.claim.name}`) ?? []);
-    this.#checkState();
+    for (const heir of step.heirs) this.judge.heir(heir, queues.get(`${space}/${heir.claim.name}`) ?? []);
+    this.judge.state();
     for (const event of step.events)
-      if (event.type === "released" || event.type === "expired") this.#serveAfter(event.name);
+      if (event.type === "released" || event.type === "expired") this.#freed.push(event.name);
     return step;
   }
 
@@ -177,11 +186,6 @@ export class History {
     for (const name of names)
       if (name.includes(":") && excludes(name, freed) && this.world.queues.has(`${space}/${name}`))
         this.#serve(name);
-  }
-
-  #stored(name: string) {
-    const lease = this.world.record(lockKey(space, name))?.lease ?? null;
-    return lease === null ? null : { ...lease, expiresAt: lease.expiresAt ?? Number.POSITIVE_INFINITY };
   }
 
   #claim(command: ClaimCommand, name: string): Claim {
@@ -208,7 +212,7 @@ export class History {
     const { world } = this;
     const claim = this.#claim(command, command.names[0] ?? "k");
     const open = new Map(this.model.open);
-    const known = this.#known(claim);
+    const known = this.judge.known(claim);
     if (waits) world.join(claim);
     const waitable = ["held", "delayed", "queued"];
     const { reply, heirs } = this.#step(() => {
@@ -222,9 +226,8 @@ export class History {
       return step;
     });
     const { outcome } = reply;
-    if ("refused" in outcome) this.#checkRefusal(claim, outcome, known);
-    else this.#checkGrant(claim, outcome, open, known);
-    if (waits && "refused" in outcome) assert.ok(outcome.refused !== "queued" || world.queues.size > 0);
+    if ("refused" in outcome) this.judge.refusal(claim, outcome, known);
+    else this.judge.grant(claim, outcome, open, known);
     const passed = heirs.some(
       (heir) => "granted" in heir.outcome && heir.outcome.granted.lock.name === claim.name,
     );
@@ -238,7 +241,7 @@ export class History {
     const open = new Map(this.model.open);
     const [first] = claims;
     if (first === undefined) return;
-    const known = this.#known(first);
+    const known = this.judge.known(first);
     const { reply } = this.#step(() =>
       world.step(
         claims.flatMap(acquireKeys),
@@ -248,121 +251,11 @@ export class History {
     );
     for (const { name, refusal } of reply.refusals) {
       const claim = claims.find((one) => one.name === name);
-      if (claim !== undefined) this.#checkRefusal(claim, refusal, known);
+      if (claim !== undefined) this.judge.refusal(claim, refusal, known);
     }
     const granted = reply.granted;
     const claim = claims.find(({ name }) => name === granted?.granted.lock.name) ?? first;
-    if (granted !== null) this.#checkGrant(claim, granted, open, known);
-  }
-
-  #known(claim: Claim): KnownRequest | undefined {
-    return claim.request === null
-      ? undefined
-      : this.model.remembered(`${claim.principal}/${claim.request.id}`, this.world.now);
-  }
-
-  #checkGrant(
-    claim: Claim,
-    { granted, how }: { granted: Holding; how: "new" | "again" | "repeat" },
-    open: ReadonlyMap<string, KnownLease>,
-    known: KnownRequest | undefined,
-  ): void {
-    const { lock } = granted;
-    const { model, world } = this;
-    const lease = model.liveOn(lock.name, world.now);
-    assert.ok(lease !== undefined, "told that it holds what it does not");
-    assert.deepEqual([lease.id, lease.token, lease.principal], [lock.lease.id, lock.token, claim.principal]);
-    assert.equal(granted.expiresAt, model.endOf(lease));
-    if (how === "new") this.#remember(claim, lease);
-    else if (how === "repeat") {
-      const before = known ?? model.requests.get(`${claim.principal}/${claim.request?.id}`);
-      assert.deepEqual([before?.lease.id, before?.fingerprint], [lease.id, claim.request?.fingerprint]);
-    } else {
-      const before = open.get(lock.name);
-      if (before?.id === lease.id) {
-        assert.equal(before.token, lease.token);
-        assert.ok(lease.expiresAt >= before.expiresAt || before.expiresAt === Number.POSITIVE_INFINITY);
-      } else
-        assert.equal(lock.lease.since, world.now, "neither held before nor granted to a waiter just now");
-      const byProof = claim.proof === lease.id;
-      const bySession =
-        claim.proof === null && claim.sessionId !== null && claim.sessionId === lease.sessionId;
-      const byMetadata = claim.reentrant && claim.metadata === lease.metadata && lease.sessionId === null;
-      assert.ok(byProof || bySession || (claim.proof === null && claim.sessionId === null && byMetadata));
-    }
-  }
-
-  /** At most one grant per request id, as long as it must be remembered. */
-  #remember(claim: Claim, lease: KnownLease): void {
-    assert.equal(lease.id, claim.leaseId);
-    if (claim.request === null) return;
-    const request = `${claim.principal}/${claim.request.id}`;
-    const known = this.model.remembered(request, this.world.now);
-    assert.ok(known === undefined || known.lease.id === lease.id, "a second grant for one request id");
-    this.model.requests.set(request, { lease, fingerprint: claim.request.fingerprint });
-  }
-
-  #checkRefusal(claim: Claim, refusal: Refusal, known: KnownRequest | undefined): void {
-    const { model, world } = this;
-    const live = model.liveOn(claim.name, world.now);
-    const request = known ?? model.requests.get(`${claim.principal}/${claim.request?.id}`);
-    switch (refusal.refused) {
-      case "held": {
-        const { name, token, lease } = refusal.holding.lock;
-        const holder = model.liveOn(name, world.now);
-        assert.deepEqual([holder?.token, holder?.id], [token, lease.id], "told a holder that holds nothing");
-        assert.ok(excludes(name, claim.name));
-        assert.ok(
-          claim.proof === null ||
-            claim.proof !== lease.id ||
-            lease.principal !== claim.principal ||
-            name !== claim.name,
-        );
-        return;
-      }
-      case "delayed":
-        assert.equal(refusal.availableAt, model.delays.get(claim.name));
-        assert.ok(world.now <= refusal.availableAt && live === undefined);
-        return;
-      case "queued":
-        assert.equal(live, undefined);
-        return;
-      case "request_spent":
-        assert.ok(request !== undefined && request.fingerprint === claim.request?.fingerprint);
-        assert.ok(model.ended.has(request.lease.id), "spent, and its lease is not over");
-        return;
-      case "request_reused":
-        assert.ok(request !== undefined && request.fingerprint !== claim.request?.fingerprint);
-        return;
-      case "session_unknown":
-      case "session_expired":
-        this.#checkSessionRefusal(claim.sessionId ?? "", claim.principal, refusal.refused);
-        return;
-      default:
-        assert.fail(`refused as ${refusal.refused}`);
-    }
-  }
-
-  #checkSessionRefusal(id: string, principal: string, refused: string): void {
-    const session = this.model.sessions.get(id);
-    const foreign = session === undefined || session.principal !== principal;
-    assert.ok(foreign || !this.model.isSessionLive(id, this.world.now), "a live session was refused");
-    if (foreign) assert.equal(refused, "session_unknown");
-  }
-
-  #checkHeir({ claim, outcome }: Heir, queue: readonly Claim[]): void {
-    const { model, world } = this;
-    const ahead = queue.slice(0, queue.indexOf(claim));
-    for (const earlier of ahead)
-      assert.ok(!world.queues.get(`${space}/${claim.name}`)?.includes(earlier), "a waiter was passed");
-    if ("granted" in outcome) {
-      const { lock } = outcome.granted;
-      const lease = model.liveOn(lock.name, world.now);
-      assert.deepEqual([lease?.id, lease?.principal], [lock.lease.id, claim.principal]);
-      if (lease !== undefined && lease.id === claim.leaseId) this.#remember(claim, lease);
-    } else if (outcome.refused.startsWith("session"))
-      this.#checkSessionRefusal(claim.sessionId ?? "", claim.principal, outcome.refused);
-    else this.#checkRefusal(claim, outcome, this.#known(claim));
+    if (granted !== null) this.judge.grant(claim, granted, open, known);
   }
 
   #leaseCall(command: LeaseCommand) {
@@ -518,14 +411,20 @@ export class History {
     const session = id === undefined ? undefined : model.sessions.get(id);
     if (id === undefined || session === undefined) return;
     const principal = command.wrong ? "stranger" : session.principal;
-    if (how === "drain") return this.#drain(id);
+    if (how === "drain") {
+      this.#drain(id);
+      return;
+    }
     const live = model.isSessionLive(id, world.now);
     const decide = { keepalive: decideKeepalive, look: decideInspectSession, end: decideEndSession }[how];
     const take = (): Step<{ session: SessionRecord } | Refusal> =>
       world.step([sessionKey(space, id)], (view) => decide(view, { space, id, principal }, hastyPolicy));
     if (how === "end" && live && !command.wrong) model.sessions.set(id, { ...session, deletedAt: world.now });
     const { reply, writes } = this.#step(take);
-    if ("refused" in reply) return this.#checkSessionRefusal(id, principal, reply.refused);
+    if ("refused" in reply) {
+      this.judge.sessionRefusal(id, principal, reply.refused);
+      return;
+    }
     assert.ok(!command.wrong, "a stranger's session");
     if (how === "look") return;
     assert.ok(live, "a dead session went on");
@@ -570,60 +469,6 @@ export class History {
       for (const lease of model.open.values())
         assert.ok(model.isLive(lease, world.now), `${lease.name} was overlooked`);
     return reply.more;
-  }
-
-  /** What is stored is what was told; nothing is due too late; no free name has a waiter. */
-  #checkState(): void {
-    const { world, model } = this;
-    const bound = new Map<string, number>();
-    const held = new Set<string>();
-    for (const [, record] of world.records()) {
-      if (record.kind !== "lock") continue;
-      this.#checkQueue(record);
-      const told = model.open.get(record.name);
-      const stored = this.#stored(record.name);
-      assert.deepEqual(
-        [stored?.id, stored?.expiresAt],
-        [told?.id, told?.expiresAt],
-        `${record.name}: stored and told differ`,
-      );
-      if (record.lease === null || told === undefined) continue;
-      assert.equal(record.token, told.token);
-      held.add(record.name);
-      if (record.lease.sessionId !== null)
-        bound.set(record.lease.sessionId, (bound.get(record.lease.sessionId) ?? 0) + 1);
-    }
-    assert.deepEqual(held, new Set(model.open.keys()), "a held name has no record");
-    for (const [id, count] of bound) this.#checkSession(id, count);
-  }
-
-  #checkSession(id: string, count: number): void {
-    const record = this.world.record(sessionKey(space, id));
-    assert.equal(record?.leases, count, "a session's count is not the number of its leases");
-    const session = this.model.sessions.get(id);
-    const end = session?.deletedAt ?? session?.expiresAt ?? 0;
-    assert.ok(record.dueAt !== 0 && record.dueAt <= Math.max(1, end), "a session is due too late");
-  }
-
-  /** No lost wake-up: a free name has no waiter, unless a neighbour is in its way. */
-  #checkQueue(lock: LockRecord): void {
-    if (lock.lease !== null || lock.availableAt !== 0) return;
-    const [head] = this.world.queues.get(`${space}/${lock.name}`) ?? [];
-    if (head === undefined || lock.name.includes(":")) return;
-    assert.fail(`${lock.name} is free and somebody waits for it`);
-  }
-
-  /** As above for names that overlap; to be asked between commands, when the service has served them. */
-  checkServed(): void {
-    for (const [, waiters] of this.world.queues) {
-      const [head] = waiters;
-      const lock = head === undefined ? null : this.world.record(lockKey(space, head.name));
-      if (head === undefined || lock?.lease || (lock !== null && lock.availableAt !== 0)) continue;
-      assert.ok(
-        this.model.inTheWay(head.name, head.sessionId),
-        `${head.name} is free and somebody waits for it`,
-      );
-    }
   }
 }
 

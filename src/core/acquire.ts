@@ -8,16 +8,15 @@ import {
   acquireKeys,
   type Heir,
   noHeirs,
+  repeated,
   type Successors,
   sessionRefusal,
-  settledAndServed,
   succeed,
 } from "./heirs.js";
 import { lockKey } from "./keys.js";
 import { type Claim, settled } from "./lease.js";
 import type { Policy } from "./limits.js";
 import type { Refusal } from "./refusal.js";
-import { repeated, requestOf } from "./repeat.js";
 import { againOrRefuse, type Granted, takeOrRefuse } from "./take.js";
 
 export interface AcquireReply {
@@ -34,32 +33,20 @@ export function decideAcquire(
   queued = false,
 ): Decision<AcquireReply> {
   return deciding(view, policy, (draft) => {
-    const repeat = repeatReply(draft, claim, successors);
-    if (repeat !== null) return repeat;
-    const bad = sessionRefusal(draft, claim);
-    if (bad !== null) return { outcome: bad, heirs: [] };
+    const heirs: Heir[] = [];
+    const known = repeated(draft, claim, heirs, successors) ?? sessionRefusal(draft, claim);
+    if (known !== null) return { outcome: known, heirs };
     let lock = settled(draft, draft.get(lockKey(claim.space, claim.name)));
-    const heirs = succeed(draft, claim.space, claim.name, lock, successors);
+    heirs.push(...succeed(draft, claim.space, claim.name, lock, successors));
     if (heirs.length > 0) lock = draft.get(lockKey(claim.space, claim.name));
     const own = queued ? heirs.find((heir) => heir.claim === claim)?.outcome : undefined;
     if (own !== undefined)
       return { outcome: "refused" in own ? own : { granted: own.granted, how: "new" }, heirs };
     // The same request may have stood in the queue.
-    const served = heirs.length > 0 ? repeated(draft, claim) : null;
+    const served = heirs.length > 0 ? repeated(draft, claim, heirs, successors) : null;
     if (served !== null) return { outcome: served, heirs };
     return { outcome: queued ? againOrRefuse(draft, lock, claim) : takeOrRefuse(draft, lock, claim), heirs };
   });
-}
-
-/** The answer to a request id that was granted before, or null. */
-function repeatReply(draft: Draft, claim: Claim, successors: Successors): AcquireReply | null {
-  const record = requestOf(draft, claim);
-  if (record === null) return null;
-  const heirs: Heir[] = [];
-  if (record.fingerprint === claim.request?.fingerprint)
-    settledAndServed(draft, claim.space, record.name, heirs, successors);
-  const outcome = repeated(draft, claim);
-  return outcome === null ? null : { outcome, heirs };
 }
 
 export interface AcquireFirstReply {
@@ -84,16 +71,13 @@ export function decideAcquireFirst(
         ? { granted: null, refusals: [...refusals, { name, refusal: outcome }], heirs }
         : { granted: outcome, refusals, heirs };
     const first = claims[0];
-    const repeat = first === undefined ? null : repeatReply(draft, first, successors);
-    if (first !== undefined && repeat !== null) {
-      heirs.push(...repeat.heirs);
-      return answer(first.name, repeat.outcome);
-    }
+    const repeat = first === undefined ? null : repeated(draft, first, heirs, successors);
+    if (first !== undefined && repeat !== null) return answer(first.name, repeat);
     draft.require(claims.flatMap(acquireKeys));
     const decided = draft.first(claims, (claim) => {
       const outcome = sessionRefusal(draft, claim) ?? tryCandidate(draft, claim, heirs, successors);
       // The same request may have stood in the queue.
-      const served = heirs.length > 0 ? repeated(draft, claim) : null;
+      const served = heirs.length > 0 ? repeated(draft, claim, heirs, successors) : null;
       if (served !== null && "refused" in outcome) return answer(claim.name, served);
       if (!("refused" in outcome)) return answer(claim.name, outcome);
       refusals.push({ name: claim.name, refusal: outcome });

@@ -4,14 +4,13 @@
  */
 import type { Draft } from "./draft.js";
 import { floorKey, type Key, lockKey, requestKey, sessionKey } from "./keys.js";
-import { type Claim, settled } from "./lease.js";
+import { type Claim, holdingNow, settled } from "./lease.js";
 import { waitersAhead } from "./limits.js";
 import { hasOverlap, overlapOf } from "./names.js";
 import type { LockRecord } from "./records.js";
 import type { Holding, Refusal } from "./refusal.js";
-import { repeated } from "./repeat.js";
 import { endSessionIfOver } from "./session-end.js";
-import { takeOrRefuse } from "./take.js";
+import { type Granted, takeOrRefuse } from "./take.js";
 
 /** A waiter that was served, or that can never be. */
 export interface Heir {
@@ -56,7 +55,7 @@ export function succeed(
     requireWaiters(draft, space, name, nth, successors);
     const claim = successors(space, name, nth);
     if (claim === undefined) return heirs;
-    const over = sessionRefusal(draft, claim) ?? repeated(draft, claim);
+    const over = sessionRefusal(draft, claim) ?? repeated(draft, claim, heirs, successors);
     if (over !== null) {
       heirs.push({ claim, outcome: over });
       continue;
@@ -99,6 +98,29 @@ export function settledAndServed(
   const lock = settled(draft, before);
   if (lock !== before) heirs.push(...succeed(draft, space, name, lock, successors));
   return draft.get(key);
+}
+
+/**
+ * A request id that was granted before (rule 8): the same lease while it is current, else spent; null: it was
+ * granted nothing yet. Adds the waiters that are served because that lease is over.
+ */
+export function repeated(
+  draft: Draft,
+  claim: Claim,
+  heirs: Heir[],
+  successors: Successors,
+): Granted | Refusal | null {
+  if (claim.request === null) return null;
+  const record = draft.get(requestKey(claim.space, claim.principal, claim.request.id));
+  if (record === null) return null;
+  if (record.fingerprint !== claim.request.fingerprint) return { refused: "request_reused" };
+  const found = draft.get(lockKey(claim.space, record.name));
+  // A free name is left alone: the sweep ends its lock delay and serves its queue.
+  const lock = found?.lease ? settledAndServed(draft, claim.space, record.name, heirs, successors) : found;
+  const holding = holdingNow(draft, lock);
+  if (holding !== null && holding.lock.lease.id === record.leaseId)
+    return { granted: holding, how: "repeat" };
+  return { refused: "request_spent", holding, previous: lock?.previous ?? null, now: draft.now };
 }
 
 /** Why the claim's session cannot carry a lease, or null. */

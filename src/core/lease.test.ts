@@ -62,14 +62,13 @@ describe("rule 11: lock delay", () => {
     "an acquire": "acquire k c ttl=10 | held by=b",
     "a late renew": "renew k a          | not_current by=b",
     "a late release": "release k a        | not_current by=b",
-    "a repeated request": "acquire k a ttl=10 delay=5 request=r1 | request_spent by=b",
     "a look": "inspect k          | held 2 by=b",
     "a force release": "force k boss       | nothing to end",
     "many renewals": "renew-many z,k a   | not_current not_current",
   };
   for (const [what, row] of Object.entries(after))
     rule(`whoever finds it run out serves the queue: ${what}`, [
-      "t=0  acquire k a ttl=10 delay=5 request=r1 | granted 1",
+      "t=0  acquire k a ttl=10 delay=5            | granted 1",
       "     wait k b ttl=10                       | held by=a",
       "t=11 sweep                                 | swept 1",
       `t=16 ${row} heirs=b:2 events=acquired:k:2`,

@@ -21,6 +21,8 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
   return openSqlite({ ...options, path: resolve(rest) });
 }
 
+export const isStoreUrl = (url: string): boolean => /^sqlite:.|^memory:/.test(url);
+
 function split(url: string): [scheme: "sqlite" | "memory", rest: string] {
   const match = /^(sqlite|memory):(.*)$/.exec(url);
   if (match === null)

@@ -78,8 +78,10 @@ export class Steps {
       for (const waiter of offered) if (waiter.gone) this.queues.abandon(waiter);
       return;
     }
+    withdraw(offered);
     for (const waiter of offered) {
-      this.queues.leave(waiter);
+      // The request id keeps the place: if it turns out not to be done, whoever was first is still first.
+      this.queues.abandon(waiter);
       waiter.settle(error);
     }
   }

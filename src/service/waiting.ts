@@ -24,7 +24,7 @@ export interface Acquired {
   readonly claim: Claim;
   readonly outcome: { readonly granted: Holding } | Refusal;
   readonly waiters: number;
-  /** Place in line that a waiter with a request id keeps. */
+  /** Place in line when the wait ended; with a request id it is kept for a while. */
   readonly position?: number;
 }
 
@@ -108,8 +108,9 @@ export class Waiting {
     const waiter = this.queues.withTicketOf(claim);
     if (waiter === undefined) return this.queues.join(claim);
     clearTimeout(waiter.forgetTimer);
+    // Not "certainly not done": the one that took over may be granted.
     waiter.settle(
-      new StoreError("unavailable", "the same request id came again and took over the place in line"),
+      new StoreError("unknown", "the same request id came again and took over the place in line"),
     );
     waiter.gone = false;
     if (waiter.presence === "absent") waiter.presence = "present";
@@ -127,14 +128,15 @@ export class Waiting {
       };
       let timer = setTimeout(timeUp, wait.ms);
       const left = (): void => {
-        this.queues.abandon(waiter);
+        // Whoever took the place over is still there.
+        if (waiter.settle === resolve) this.queues.abandon(waiter);
         resolve(new StoreError("unavailable", "the caller left"));
       };
       const stopped = (): void =>
         resolve(new StoreError("unavailable", "the server is stopping: repeat with the same request id"));
+      waiter.settle = resolve;
       wait.gone.addEventListener("abort", left, { once: true });
       this.stopping.addEventListener("abort", stopped, { once: true });
-      waiter.settle = resolve;
       stop = () => {
         clearTimeout(timer);
         wait.gone.removeEventListener("abort", left);
@@ -147,13 +149,14 @@ export class Waiting {
     return { over, stop, isMine: () => waiter.settle === settle };
   }
 
-  /** The wait was in vain: one last look, and a ticket keeps its place. */
+  /** The wait was in vain: one last look. A ticket keeps its place; others are told where they stood. */
   async #timedOut(waiter: Waiter): Promise<Acquired> {
     const position = this.queues.position(waiter);
     this.queues.abandon(waiter);
     const last = await this.#acquireNow(waiter.claim);
-    if ("granted" in last.outcome) this.queues.leave(waiter);
-    return this.queues.of(waiter.claim) === undefined ? last : { ...last, position };
+    if (!("granted" in last.outcome)) return { ...last, position };
+    this.queues.leave(waiter);
+    return last;
   }
 
   /** A grant whose waiter has left. */

@@ -5,13 +5,16 @@ import { bump, follow, scratch, TurnedClocks, take, tell, told, until } from "..
 import { openDatabase } from "./binding.js";
 import { openSqlite } from "./open.js";
 
-const words = (from: number, to: number): string[] => Array.from({ length: to - from + 1 }, (_, i) => `word-${from + i}`);
+const words = (from: number, to: number): string[] =>
+  Array.from({ length: to - from + 1 }, (_, i) => `word-${from + i}`);
 
 /** Numbers of the events that are in the file. */
 function stored(path: string): { first: number; last: number } | null {
   const database = openDatabase(path, { readOnly: true });
   try {
-    const row = database.prepare("SELECT min(first) AS first, max(first + count - 1) AS last FROM feed").get();
+    const row = database
+      .prepare("SELECT min(first) AS first, max(first + count - 1) AS last FROM feed")
+      .get();
     return row?.first == null ? null : { first: Number(row.first), last: Number(row.last) };
   } finally {
     database.close();
@@ -71,7 +74,9 @@ test("events beyond the wanted number go, and whoever needs them is told", async
   const head = await store.head();
   const [epoch] = head.split("-");
   assert.deepEqual(await take(follow(store, start, over.signal), 1), [{ cursor: head, reset: true }]);
-  assert.deepEqual(await take(follow(store, `${epoch}-149`, over.signal), 1), [{ cursor: head, reset: true }]);
+  assert.deepEqual(await take(follow(store, `${epoch}-149`, over.signal), 1), [
+    { cursor: head, reset: true },
+  ]);
   assert.deepEqual((await take(follow(store, `${epoch}-150`, over.signal), 100)).map(told), words(151, 250));
   over.abort();
   await store.close();
@@ -91,7 +96,11 @@ test("events that are too old go, and whoever needs them is told, also when none
   await until(() => stored(path)?.first === 6);
   assert.equal((await take(follow(store, start, over.signal), 1)).length, 1);
   clocks.pass(600_000);
-  await store.transact([], () => ({ reply: 0, events: [], writes: [{ key: "x", record: null, drop: [], add: [] }] }));
+  await store.transact([], () => ({
+    reply: 0,
+    events: [],
+    writes: [{ key: "x", record: null, drop: [], add: [] }],
+  }));
   await until(() => stored(path) === null);
   await store.close();
   store = await openSqlite({ path, clocks, feedAgeMaxMs: 60_000 });

@@ -29,7 +29,11 @@ export class FileLock {
         },
       );
     }
-    writeFileSync(this.#pidPath, `${process.pid}\n`, { mode: 0o600 });
+    try {
+      writeFileSync(this.#pidPath, `${process.pid}\n`, { mode: 0o600 });
+    } catch {
+      // It is only for a message. A full disk is told when the data file is opened.
+    }
   }
 
   /** Only for the message: the lock itself does not trust this file. */

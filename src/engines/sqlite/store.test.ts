@@ -26,9 +26,15 @@ const opening =
   };
 
 conformance("sqlite", opening({}));
-conformance("sqlite that keeps as little in memory as it can", opening({ backlogBytesMax: 0, cacheRecordsMax: 0 }));
+conformance(
+  "sqlite that keeps as little in memory as it can",
+  opening({ backlogBytesMax: 0, cacheRecordsMax: 0 }),
+);
 
-async function opened(t: { after(fn: () => Promise<void>): void }, options: Partial<SqliteOptions> = {}): Promise<SqliteStore> {
+async function opened(
+  t: { after(fn: () => Promise<void>): void },
+  options: Partial<SqliteOptions> = {},
+): Promise<SqliteStore> {
   const dir = mkdtempSync(join(tmpdir(), "holdfast-test-"));
   const store = await openSqlite({ path: join(dir, "data.db"), ...options });
   t.after(async () => {
@@ -38,7 +44,8 @@ async function opened(t: { after(fn: () => Promise<void>): void }, options: Part
   return store;
 }
 
-const gauge = async (store: SqliteStore, name: string): Promise<number> => (await store.gauges())[name] ?? Number.NaN;
+const gauge = async (store: SqliteStore, name: string): Promise<number> =>
+  (await store.gauges())[name] ?? Number.NaN;
 
 test("requests that come together share a commit", async (t) => {
   const store = await opened(t);
@@ -104,7 +111,11 @@ test("text that looks like the log's own marks is only text", async (t) => {
   await putLock(store, record);
   await put(store, lockKey(space, "gone"), null);
   for (let restart = 0; restart < 2; restart++) {
-    const read = await store.transact([], (view) => ({ reply: view.get(lockKey(space, "job")), writes: [], events: [] }));
+    const read = await store.transact([], (view) => ({
+      reply: view.get(lockKey(space, "job")),
+      writes: [],
+      events: [],
+    }));
     assert.deepEqual(read, record);
     await store.close();
     store = await openSqlite({ path });
@@ -130,7 +141,10 @@ test("closing finishes what was asked before", async (t) => {
 test("a second store of the same process on the same file is refused, and the first goes on", async (t) => {
   const path = join(scratch(t), "data.db");
   const store = await openSqlite({ path });
-  await assert.rejects(openSqlite({ path }), (error) => isStoreError("unavailable")(error) && String(error).includes(path));
+  await assert.rejects(
+    openSqlite({ path }),
+    (error) => isStoreError("unavailable")(error) && String(error).includes(path),
+  );
   assert.equal(await bump(store, "a"), 1);
   await store.close();
   const again = await openSqlite({ path });

@@ -9,7 +9,7 @@ import { Worker } from "node:worker_threads";
 import type { Decide, Range, Write } from "../../core/decision.js";
 import type { Key } from "../../core/keys.js";
 import type { FeedEvent } from "../../core/records.js";
-import { Bell, cursorOf, type FeedSource, follow, type NumberedEvent } from "../../store/feed.js";
+import { cursorOf, follow } from "../../store/feed.js";
 import { Ordered } from "../../store/ordered.js";
 import {
   type Change,
@@ -20,55 +20,33 @@ import {
   type StoreFacts,
 } from "../../store/store.js";
 import { EngineClock } from "./engine-clock.js";
+import { FeedTail } from "./feed-tail.js";
 import type { FileLock } from "./file-lock.js";
+import { KeeperThread } from "./keeper-thread.js";
 import { fromLines, parseLine, toLines } from "./lines.js";
-import type { FromKeeper, FromWriter, Opened, ToKeeper, ToWriter, WriterOptions } from "./messages.js";
+import type { FromWriter, Opened, ToWriter, WriterOptions } from "./messages.js";
 import type { SqliteOptions } from "./open.js";
+import { checkKeys, OpenBatch } from "./open-batch.js";
 import { Reader } from "./reader.js";
 import { readFailure } from "./schema.js";
 import { LayeredView, ReadCache } from "./view.js";
 
-/** Write-ahead log size at which the keeper starts to copy it away. */
-const checkpointBytes = 16 * 2 ** 20;
 /** How often the log's size is looked at and the clock pair stored. */
 const tickMs = 1000;
-/** Events kept in memory for followers that are up to date. */
-const recentEventsMax = 8192;
 /** First and longest pause between attempts to open the file again after a failure. */
 const reopenFirstMs = 100;
 const reopenMaxMs = 5000;
 
-interface Waiting {
-  readonly resolve: () => void;
-  readonly reject: (error: StoreError) => void;
-}
-
-/** Writes on their way to the disk, and who waits for them. */
-class OpenBatch {
-  writes: Write[] = [];
-  events: FeedEvent[] = [];
-  waiting: Waiting[] = [];
-  constructor(readonly seq: number) {}
-}
-
-/** The log's lines end at line breaks and the library's texts at NUL: a key with either would become another. */
-function checkKeys(writes: readonly Write[]): void {
-  for (const { key } of writes)
-    if (key.includes("\n") || key.includes("\0"))
-      throw new StoreError("unsupported", `a key must not hold line breaks or NUL: ${JSON.stringify(key)}`);
-}
-
-export class SqliteStore implements Store, FeedSource {
+export class SqliteStore implements Store {
   readonly facts: StoreFacts;
   readonly #options: SqliteOptions;
   readonly #lock: FileLock;
   readonly #clock: EngineClock;
   readonly #writer: Worker;
-  readonly #keeper: Worker;
+  readonly #keeper: KeeperThread;
   readonly #recent = new Ordered();
   readonly #cache: ReadCache;
-  readonly #bell = new Bell();
-  readonly #backups = new Map<number, { resolve: () => void; reject: (error: StoreError) => void }>();
+  readonly #feed = new FeedTail(() => this.#readable());
   #reader: Reader | null = null;
   #state: "opening" | "open" | "failed" | "closed" = "opening";
   #trouble = "the data file is being opened";
@@ -77,16 +55,12 @@ export class SqliteStore implements Store, FeedSource {
   #flushScheduled = false;
   #durableSeq = 0;
   #appliedSeq = 0;
-  #lastEvent = 0;
   #nextEvent = 1;
-  #recentEvents: NumberedEvent[] = [];
-  #trimmedEvent = 0;
-  #epoch = "";
   #backlogBytes = 0;
-  #checkpointing = false;
   #reopenMs = reopenFirstMs;
   #lastCommitAt = 0;
   #ticker: NodeJS.Timeout | undefined;
+  #reopenTimer: NodeJS.Timeout | undefined;
   #opened: { resolve: () => void; reject: (error: StoreError) => void } | null = null;
   #closedByWriter: (() => void) | null = null;
   #closing: Promise<void> | null = null;
@@ -105,11 +79,11 @@ export class SqliteStore implements Store, FeedSource {
     const { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax } = options;
     const workerData: WriterOptions = { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax };
     this.#writer = new Worker(new URL("./writer.js", import.meta.url), { workerData });
-    this.#keeper = new Worker(new URL("./keeper.js", import.meta.url), { workerData: { path } });
+    this.#keeper = new KeeperThread(path, () => {
+      if (this.#state === "open") this.#toWriter({ type: "finish-checkpoint" });
+    });
     this.#writer.on("message", (message: FromWriter) => this.#onWriter(message));
     this.#writer.on("error", (error) => this.#fail(0, false, `the writer thread stopped: ${error.message}`));
-    this.#keeper.on("message", (message: FromKeeper) => this.#onKeeper(message));
-    this.#keeper.unref();
   }
 
   /** Resolves when the file is ready, rejects if it cannot be used. */
@@ -201,21 +175,26 @@ export class SqliteStore implements Store, FeedSource {
   #onWriter(message: FromWriter): void {
     switch (message.type) {
       case "committed":
-        return this.#committed(message.seq);
+        this.#committed(message.seq);
+        break;
       case "failed":
-        return this.#fail(message.seq, message.certain, message.message);
+        this.#fail(message.seq, message.certain, message.message);
+        break;
       case "applied":
-        return this.#applied(message.seq, message.backlogBytes);
+        this.#applied(message.seq, message.backlogBytes);
+        break;
       case "opened":
-        return this.#ready(message.opened);
+        this.#ready(message.opened);
+        break;
       case "open-failed":
-        return this.#openFailed(new StoreError(message.kind, message.message));
+        this.#openFailed(new StoreError(message.kind, message.message));
+        break;
       case "trimmed":
-        this.#trimmedEvent = message.event;
-        return;
+        this.#feed.trim(message.event);
+        break;
       case "closed":
         this.#closedByWriter?.();
-        return;
+        break;
     }
   }
 
@@ -227,11 +206,9 @@ export class SqliteStore implements Store, FeedSource {
     this.#reader?.refresh();
     // The next commit goes out before the replies of this one are written: disk and replies overlap.
     this.#flush();
-    for (const event of batch.events) this.#recentEvents.push({ number: ++this.#lastEvent, event });
-    if (this.#recentEvents.length > 2 * recentEventsMax)
-      this.#recentEvents.splice(0, this.#recentEvents.length - recentEventsMax);
+    this.#feed.append(batch.events);
     for (const waiting of batch.waiting) waiting.resolve();
-    if (batch.events.length > 0) this.#bell.ring();
+    if (batch.events.length > 0) this.#feed.ring();
   }
 
   #applied(seq: number, backlogBytes: number): void {
@@ -245,7 +222,10 @@ export class SqliteStore implements Store, FeedSource {
   /** A commit failed, or the file is in trouble: nothing that is in memory can be trusted any more. */
   #fail(seq: number, certain: boolean, message: string): void {
     if (this.#state === "closed" || this.#state === "failed") return;
-    if (this.#opened !== null) return this.#openFailed(new StoreError("unavailable", message));
+    if (this.#opened !== null) {
+      this.#openFailed(new StoreError("unavailable", message));
+      return;
+    }
     const flying = this.#flying;
     const gathering = this.#gathering;
     this.#state = "failed";
@@ -267,7 +247,7 @@ export class SqliteStore implements Store, FeedSource {
   #reopenSoon(): void {
     const wait = this.#reopenMs;
     this.#reopenMs = Math.min(this.#reopenMs * 2, reopenMaxMs);
-    setTimeout(() => {
+    this.#reopenTimer = setTimeout(() => {
       if (this.#state === "failed") this.#toWriter({ type: "open" });
     }, wait);
   }
@@ -294,22 +274,18 @@ export class SqliteStore implements Store, FeedSource {
     } catch (error) {
       this.#reader?.close();
       this.#reader = null;
-      return this.#openFailed(readFailure(this.#options.path, error));
+      this.#openFailed(readFailure(this.#options.path, error));
+      return;
     }
     if (first) this.#clock.start(opened.engineAt, opened.wallAt);
-    this.#epoch = opened.epoch;
     this.#durableSeq = opened.lastSeq;
     this.#gathering = new OpenBatch(opened.lastSeq + 1);
-    this.#recentEvents = [];
-    this.#lastEvent = opened.lastEvent;
     this.#nextEvent = opened.lastEvent + 1;
     this.#state = "open";
     this.#reopenMs = reopenFirstMs;
     if (first) this.#ticker = setInterval(() => this.#tick(), tickMs).unref();
-    else {
-      this.#options.onTrouble(null);
-      this.#bell.ring();
-    }
+    else this.#options.onTrouble(null);
+    this.#feed.reset(opened.epoch, opened.lastEvent);
     this.#opened?.resolve();
     this.#opened = null;
   }
@@ -324,7 +300,7 @@ export class SqliteStore implements Store, FeedSource {
     const now = this.#clock.now();
     if (this.#somethingDue(now, this.#reader) && now - this.#lastCommitAt >= tickMs)
       this.#toWriter({ type: "tick", engineAt: now, wallAt: this.#clock.wall() });
-    this.#checkpoint();
+    this.#keeper.checkpointIfLong();
   }
 
   #somethingDue(now: number, reader: Reader): boolean {
@@ -334,28 +310,6 @@ export class SqliteStore implements Store, FeedSource {
     } catch {
       // A file that cannot be read is told by the requests that need it; for the clock there may be something.
       return true;
-    }
-  }
-
-  #checkpoint(): void {
-    if (this.#checkpointing || this.#logBytes() < checkpointBytes) return;
-    this.#checkpointing = true;
-    this.#toKeeper({ type: "checkpoint" });
-  }
-
-  #logBytes(): number {
-    return statSync(`${this.#options.path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-  }
-
-  #onKeeper(message: FromKeeper): void {
-    if (message.type === "checkpointed") {
-      this.#checkpointing = false;
-      if (this.#state === "open") this.#toWriter({ type: "finish-checkpoint" });
-    } else if (message.type === "backed-up") {
-      const waiting = this.#backups.get(message.id);
-      this.#backups.delete(message.id);
-      if (message.error === null) waiting?.resolve();
-      else waiting?.reject(new StoreError("unavailable", `the backup could not be made: ${message.error}`));
     }
   }
 
@@ -370,36 +324,13 @@ export class SqliteStore implements Store, FeedSource {
     });
   }
 
-  get epoch(): string {
-    return this.#epoch;
-  }
-
-  last(): number {
-    return this.#lastEvent;
-  }
-
-  read(after: number, limit: number): readonly NumberedEvent[] | null {
-    if (this.#state === "closed") throw this.#refusal();
-    if (after >= this.#lastEvent) return [];
-    const first = this.#recentEvents[0]?.number;
-    if (first !== undefined && after + 1 >= first)
-      return this.#recentEvents.slice(after + 1 - first, after + 1 - first + limit);
-    if (after < this.#trimmedEvent) return null;
-    if (this.#reader === null) throw this.#refusal();
-    return this.#reader.events(after, limit)?.filter((event) => event.number <= this.#lastEvent) ?? null;
-  }
-
-  more(after: number, signal: AbortSignal): Promise<void> {
-    return this.#bell.wait(() => this.#lastEvent > after, signal);
-  }
-
   changes(after: Cursor | undefined, signal: AbortSignal): AsyncIterable<Change> {
-    return follow(this, after, signal);
+    return follow(this.#feed, after, signal);
   }
 
   async head(): Promise<Cursor> {
     if (this.#closing !== null) throw this.#refusal();
-    return cursorOf(this.#epoch, this.#lastEvent);
+    return cursorOf(this.#feed.epoch, this.#feed.last());
   }
 
   now(): number {
@@ -417,23 +348,19 @@ export class SqliteStore implements Store, FeedSource {
     const size = statSync(this.#options.path, { throwIfNoEntry: false })?.size ?? 0;
     return {
       file_bytes: size,
-      wal_bytes: this.#logBytes(),
+      wal_bytes: this.#keeper.logBytes(),
       backlog_bytes: this.#backlogBytes,
       memory_records: this.#recent.records.size + this.#cache.size,
       memory_entries: this.#recent.entryCount,
       commits_total: this.#durableSeq,
-      events_total: this.#lastEvent,
+      events_total: this.#feed.last(),
       applied_seq: this.#appliedSeq,
     };
   }
 
   backup(path: string): Promise<void> {
     if (this.#state !== "open" || this.#closing !== null) return Promise.reject(this.#refusal());
-    const id = this.#backups.size === 0 ? 1 : Math.max(...this.#backups.keys()) + 1;
-    return new Promise((resolve, reject) => {
-      this.#backups.set(id, { resolve, reject });
-      this.#toKeeper({ type: "backup", id, target: path, wallAt: this.#clock.wall() });
-    });
+    return this.#keeper.backup(path, this.#clock.wall());
   }
 
   close(): Promise<void> {
@@ -448,9 +375,9 @@ export class SqliteStore implements Store, FeedSource {
       await this.#durable(this.#flying.seq, undefined).catch(() => undefined);
     this.#state = "closed";
     clearInterval(this.#ticker);
-    for (const waiting of [...this.#gathering.waiting, ...this.#backups.values()])
-      waiting.reject(this.#refusal());
-    this.#bell.close();
+    clearTimeout(this.#reopenTimer);
+    for (const waiting of this.#gathering.waiting) waiting.reject(this.#refusal());
+    this.#feed.close();
     this.#reader?.close();
     this.#reader = null;
     await new Promise<void>((resolve) => {
@@ -458,7 +385,7 @@ export class SqliteStore implements Store, FeedSource {
       this.#writer.once("exit", () => resolve());
       this.#toWriter({ type: "close" });
     });
-    await Promise.all([this.#writer.terminate(), this.#keeper.terminate()]);
+    await Promise.all([this.#writer.terminate(), this.#keeper.close()]);
     this.#lock.release();
   }
 
@@ -466,12 +393,14 @@ export class SqliteStore implements Store, FeedSource {
     this.#writer.postMessage(message);
   }
 
-  #toKeeper(message: ToKeeper): void {
-    this.#keeper.postMessage(message);
+  /** The connection that reads, or why there is none. */
+  #readable(): Reader {
+    if (this.#reader === null) throw this.#refusal();
+    return this.#reader;
   }
 
   #refusal(): StoreError {
-    return this.#closing !== null
+    return this.#closing !== null || this.#state === "closed"
       ? new StoreError("closed", "the store was closed")
       : new StoreError("unavailable", this.#trouble);
   }

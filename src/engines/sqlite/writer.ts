@@ -245,6 +245,12 @@ function close(): void {
 
 function closeQuietly(): void {
   try {
+    // The packaged library closes for good only when its statements are collected: no lock may wait for that.
+    if (database?.isTransaction) database.exec("ROLLBACK");
+  } catch {
+    // What could not be rolled back was not committed either.
+  }
+  try {
     database?.close();
   } catch {
     // The file is in trouble already; what matters is that nothing more is written through this handle.

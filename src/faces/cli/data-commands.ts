@@ -14,10 +14,10 @@ import { userInfo } from "node:os";
 import { resolve } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { restoreStore, storeIn } from "../../engines/open.js";
+import { restoreStore } from "../../engines/open.js";
 import { newId } from "../../service/bearer.js";
 import { CliError, durationMs, exitCodes } from "./failure.js";
-import { dataDirOf, type ReachFlags, reach } from "./reach.js";
+import { type ReachFlags, reach, storeOf } from "./reach.js";
 
 export async function backupCommand(file: string, flags: ReachFlags): Promise<void> {
   const target = resolve(file);
@@ -65,9 +65,17 @@ export interface RestoreFlags {
 export async function restoreCommand(backup: string, flags: RestoreFlags): Promise<void> {
   const quietMs =
     flags.wait === false ? 0 : typeof flags.wait === "string" ? durationMs(flags.wait, "--wait") : undefined;
+  const store = storeOf(flags);
+  const [from, to] = [resolve(backup), resolve(store.replace(/^\w+:/, ""))];
+  if (!existsSync(from)) throw new CliError(`there is no backup ${from}`, exitCodes.notFound);
+  if (store.startsWith("sqlite:") && existsSync(to))
+    throw new CliError(
+      `${to} exists already: move it away first, or restore into another --data directory`,
+      exitCodes.usage,
+    );
   const restored = await restoreStore({
-    backup: resolve(backup),
-    store: flags.store ?? storeIn(dataDirOf(flags)),
+    backup: from,
+    store,
     ...(quietMs === undefined ? {} : { quietMs }),
     principal: `restore by ${userInfo().username}`,
     auditId: newId("au"),

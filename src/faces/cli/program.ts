@@ -94,16 +94,35 @@ function build(): Command {
 /** A line for people, never a stack trace, and the exit code of its kind. */
 function explain(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : exitCodes.usage;
-  const message = error instanceof Error ? error.message : String(error);
-  process.stderr.write(`holdfast: ${message}\n`);
+  process.stderr.write(`holdfast: ${messageOf(error)}\n`);
   if (error instanceof CliError) return error.exitCode;
   if (error instanceof ConfigError) return exitCodes.usage;
   if (error instanceof StoreError) return exitCodes.storage;
-  if (isListenError(error)) return exitCodes.storage;
-  return exitCodes.other;
+  return isSystemError(error) ? exitCodes.storage : exitCodes.other;
 }
 
-const isListenError = (error: unknown): boolean =>
-  error instanceof Error &&
-  "code" in error &&
-  (error.code === "EADDRINUSE" || error.code === "EACCES" || error.code === "EADDRNOTAVAIL");
+/** The operating system refused: a port, a file, a directory. */
+const isSystemError = (error: unknown): error is NodeJS.ErrnoException =>
+  error instanceof Error && "code" in error && "syscall" in error;
+
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (!isSystemError(error)) return error.message;
+  if (error.syscall === "mkdir" && (error.code === "EEXIST" || error.code === "ENOTDIR"))
+    return `${error.path} is no directory, or lies in what is none: choose another with --data`;
+  if (error.syscall !== "listen") return error.message;
+  const {
+    code,
+    address = "this address",
+    port,
+  } = error as NodeJS.ErrnoException & {
+    address?: string;
+    port?: number;
+  };
+  if (code === "EADDRINUSE")
+    return `port ${port} on ${address} is in use by another program: stop it, or choose another with --port`;
+  if (code === "EACCES")
+    return `port ${port} on ${address} needs more rights: choose one above 1023 with --port`;
+  if (code === "EADDRNOTAVAIL") return `this machine has no address ${address}: choose another with --host`;
+  return error.message;
+}

@@ -21,7 +21,8 @@ export async function serveCommand(flags: ServeFlags): Promise<void> {
 }
 
 function banner({ url, store, newToken, tokenFile }: Running): string {
-  const token = newToken ?? "$HOLDFAST_TOKEN";
+  // What is pasted must work: the token itself where it is new, else where it is kept.
+  const token = newToken ?? (tokenFile === null ? "$HOLDFAST_TOKEN" : `$(cat '${tokenFile}')`);
   const lines = [
     "",
     `  Holdfast ${version}`,

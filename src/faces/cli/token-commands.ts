@@ -59,12 +59,14 @@ export async function createToken(flags: CreateFlags): Promise<void> {
     async (server) =>
       (await (
         await server.call("POST", "/tokens", {
-          name,
-          role,
-          scopes,
-          reentrant,
-          ...(space === undefined ? {} : { space }),
-          ...(expiresInMs === null ? {} : { expires_in_seconds: Math.ceil(expiresInMs / 1000) }),
+          body: {
+            name,
+            role,
+            scopes,
+            reentrant,
+            ...(space === undefined ? {} : { space }),
+            ...(expiresInMs === null ? {} : { expires_in_seconds: Math.ceil(expiresInMs / 1000) }),
+          },
         })
       ).json()) as TokenRow,
     async (tokens) => {
@@ -96,10 +98,13 @@ const rowOf = ({ id, name, role, scopes, space }: TokenRecord): TokenRow => ({
 
 const print = (value: unknown): void => void process.stdout.write(`${JSON.stringify(value)}\n`);
 
+const within = ({ space }: TokenFlags): { space?: string } => (space === undefined ? {} : { space });
+
 async function rows(flags: TokenFlags): Promise<TokenRow[]> {
   return onEither(
     flags,
-    async (server) => ((await (await server.call("GET", "/tokens")).json()) as { tokens: TokenRow[] }).tokens,
+    async (server) =>
+      ((await (await server.call("GET", "/tokens", within(flags))).json()) as { tokens: TokenRow[] }).tokens,
     async (tokens) => (await tokens.list(flags.space ?? defaultSpace)).map(rowOf),
   );
 }
@@ -128,7 +133,7 @@ export async function revokeToken(idOrName: string, flags: TokenFlags): Promise<
   const id = await idOf(idOrName, flags);
   await onEither<unknown>(
     flags,
-    (server) => server.call("DELETE", `/tokens/${encodeURIComponent(id)}`),
+    (server) => server.call("DELETE", `/tokens/${encodeURIComponent(id)}`, within(flags)),
     (tokens) => tokens.revoke(id, flags.space ?? defaultSpace, by),
   );
   if (flags.json === true) print({ ok: true, id });
@@ -140,8 +145,11 @@ export async function rotateToken(idOrName: string, flags: TokenFlags): Promise<
   const token = await onEither(
     flags,
     async (server) =>
-      ((await (await server.call("POST", `/tokens/${encodeURIComponent(id)}/rotate`)).json()) as TokenRow)
-        .token,
+      (
+        (await (
+          await server.call("POST", `/tokens/${encodeURIComponent(id)}/rotate`, within(flags))
+        ).json()) as TokenRow
+      ).token,
     async (tokens) => {
       const rotated = await tokens.rotate(id, flags.space ?? defaultSpace, by);
       return "refused" in rotated ? undefined : rotated.token;

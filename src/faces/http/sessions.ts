@@ -56,9 +56,10 @@ export const getSession: Handler = async (call) => {
   });
 };
 
+/** One that is over already is as it should be: a delete whose reply was lost can be repeated. */
 export const deleteSession: Handler = async (call) => {
   const reply = await call.desk.leases.sessions.end(sessionCall(call));
-  return "refused" in reply
+  return "refused" in reply && reply.refused !== "session_expired"
     ? lockRefusal(reply, asked(call, "the session"))
     : { status: 204, body: undefined };
 };

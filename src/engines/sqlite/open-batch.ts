@@ -1,0 +1,24 @@
+/** A batch while it gathers: what it will write, and who waits until that is durable. */
+import type { Write } from "../../core/decision.js";
+import type { FeedEvent } from "../../core/records.js";
+import { StoreError } from "../../store/store.js";
+
+interface Waiting {
+  readonly resolve: () => void;
+  readonly reject: (error: StoreError) => void;
+}
+
+/** Writes on their way to the disk, and who waits for them. */
+export class OpenBatch {
+  writes: Write[] = [];
+  events: FeedEvent[] = [];
+  waiting: Waiting[] = [];
+  constructor(readonly seq: number) {}
+}
+
+/** The log's lines end at line breaks and the library's texts at NUL: a key with either would become another. */
+export function checkKeys(writes: readonly Write[]): void {
+  for (const { key } of writes)
+    if (key.includes("\n") || key.includes("\0"))
+      throw new StoreError("unsupported", `a key must not hold line breaks or NUL: ${JSON.stringify(key)}`);
+}

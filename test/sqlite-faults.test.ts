@@ -1,0 +1,206 @@
+// A disk that fails: every request gets a definite answer by the rule of StoreErrorKind, memory equals the file
+// before the next decision, and the store works again without a restart when the disk does.
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { openSqlite } from "../src/engines/sqlite/open.js";
+import { StoreError } from "../src/store/store.js";
+import { SqliteChild } from "./sqlite-process.js";
+import { bump, held, putLock, scratch, tokenOf, until } from "./store-lab.js";
+
+const names = 10;
+
+/** Makes system calls of a running process fail; resolves when they do. Returns how to stop it. */
+async function inject(pid: number, fault: string): Promise<() => Promise<void>> {
+  const tracer = spawn("strace", ["-f", "-p", String(pid), "-o", "/dev/null", "-e", `inject=${fault}`]);
+  let said = "";
+  const over = new Promise<void>((resolve) => tracer.once("close", () => resolve()));
+  await new Promise<void>((resolve, reject) => {
+    tracer.once("close", () => reject(new Error(`strace ended: ${said}`)));
+    tracer.stderr.setEncoding("utf8").on("data", (text: string) => {
+      said += text;
+      if (/attached/.test(said)) resolve();
+    });
+  });
+  return async () => {
+    tracer.kill("SIGTERM");
+    await over;
+  };
+}
+
+interface Failure {
+  readonly flying: readonly unknown[];
+  readonly behind: readonly unknown[];
+  readonly reads: readonly unknown[];
+  readonly broken: unknown;
+}
+
+/** Which of the two syncs the library uses depends on how it was built. `when` counts per thread, and only the writer's syncs and writes: attached while it is idle, its next are 1, 2, … */
+const faults: [what: string, inject: string, kinds: readonly string[]][] = [
+  ["the sync of a commit fails", "fsync,fdatasync:error=EIO:when=1", ["unknown"]],
+  ["the sync fails, and so does the first attempt to open the file again", "fsync,fdatasync:error=EIO:when=1..2", ["unknown"]],
+  ["the disk is full for one write", "pwrite64:error=ENOSPC:when=1", ["unavailable"]],
+  ["one write fails", "pwrite64:error=EIO:when=1", ["unavailable", "unknown"]],
+  ["the last write of a commit fails", "pwrite64:error=EIO:when=4", ["unavailable", "unknown"]],
+];
+
+for (const [what, fault, kinds] of faults)
+  test(`${what}: definite answers, and memory equals the file afterwards`, async (t) => {
+    const path = join(scratch(t), "data.db");
+    const child = new SqliteChild(path, ["batches"]);
+    await child.said(1);
+    await child.ask(`write ${names}`);
+    const before = (await child.ask(`read ${names}`)) as number[];
+    assert.deepEqual(before, new Array(2 * names).fill(1));
+    await child.ask("idle");
+    const stop = await inject(child.pid, fault);
+    const failure = (await child.ask(`fail ${names}`)) as Failure;
+    await stop();
+    const [kind] = failure.flying;
+    assert.ok(kinds.includes(String(kind)), `${JSON.stringify(failure)} after ${fault}`);
+    assert.deepEqual(failure.flying, new Array(names).fill(kind), "all requests of a batch share its fate");
+    assert.deepEqual(failure.behind, new Array(names).fill("unavailable"), "what was built on it is certainly not done");
+    for (const read of failure.reads) assert.equal(typeof read, "string", "no read tells what is not durable");
+    assert.equal(failure.broken, "unavailable");
+
+    const after = (await child.ask(`read ${names}`)) as number[];
+    const flying = after.slice(0, names);
+    if (kind === "unavailable") assert.deepEqual(after, before);
+    else assert.ok(flying.every((token) => token === flying[0] && (token === 1 || token === 2)), `all or nothing: ${flying}`);
+    assert.deepEqual(after.slice(names), before.slice(names));
+    assert.deepEqual(
+      await child.ask(`write ${names}`),
+      after.map((token) => token + 1),
+      "it works again, from what is in the file",
+    );
+    await child.kill();
+    const store = await openSqlite({ path });
+    for (let i = 0; i < names; i++) {
+      assert.equal(await tokenOf(store, `f-${i}`), (after[i] ?? 0) + 1);
+      assert.equal(await tokenOf(store, `g-${i}`), (after[names + i] ?? 0) + 1);
+    }
+    assert.equal(await tokenOf(store, "while-broken"), 0);
+    await store.close();
+  });
+
+test("a disk that fails now and then, also while the log moves into the tree: no answer is false", async (t) => {
+  const path = join(scratch(t), "data.db");
+  const child = new SqliteChild(path, ["batches"], { backlogBytesMax: 0, cacheRecordsMax: 0 });
+  await child.said(1);
+  const sure = new Array<number>(2 * names).fill(0);
+  const most = [...sure];
+  const seen = new Set<string>();
+  const stop = await inject(child.pid, "fsync,fdatasync:error=EIO:when=3+4");
+  for (let round = 0; round < 40; round++)
+    for (const [i, outcome] of ((await child.ask(`write ${names}`)) as unknown[]).entries()) {
+      seen.add(typeof outcome === "number" ? "done" : String(outcome));
+      if (typeof outcome === "number") {
+        assert.ok(outcome > (sure[i] ?? 0) && outcome <= (most[i] ?? 0) + 1, `${i}: ${outcome}`);
+        sure[i] = outcome;
+        most[i] = outcome;
+      } else if (outcome === "unknown") most[i] = (most[i] ?? 0) + 1;
+    }
+  await stop();
+  assert.ok(seen.has("done") && seen.size > 1, [...seen].join());
+  assert.deepEqual([...seen].filter((word) => !["done", "unknown", "unavailable"].includes(word)), []);
+  await until(async () => ((await child.ask(`read ${names}`)) as unknown[]).every((token) => typeof token === "number"));
+  const last = (await child.ask(`read ${names}`)) as number[];
+  for (const [i, token] of last.entries()) assert.ok(token >= (sure[i] ?? 0) && token <= (most[i] ?? 0), `${i}: ${token}`);
+  await child.kill();
+  const store = await openSqlite({ path });
+  for (let i = 0; i < names; i++) {
+    assert.equal(await tokenOf(store, `f-${i}`), last[i]);
+    assert.equal(await tokenOf(store, `g-${i}`), last[names + i]);
+  }
+  await store.close();
+});
+
+/** A file system of a few megabytes, for this test alone. */
+function smallDisk(t: TestContext, size: string): string {
+  const dir = mkdtempSync(join(tmpdir(), "holdfast-disk-"));
+  execFileSync("mount", ["-t", "tmpfs", "-o", `size=${size}`, "tmpfs", dir]);
+  t.after(() => {
+    execFileSync("umount", ["-l", dir]);
+    rmSync(dir, { recursive: true });
+  });
+  return dir;
+}
+
+const big = "x".repeat(900);
+
+test("a full disk: definite answers, nothing acknowledged is lost, and it goes on when there is room", async (t) => {
+  const dir = smallDisk(t, "16m");
+  const path = join(dir, "data.db");
+  const ballast = join(dir, "ballast");
+  // Going on takes room: for what is in the log, and again for moving it into the tree.
+  writeFileSync(ballast, Buffer.alloc(13 * 2 ** 20));
+  let works: () => void = () => undefined;
+  const troubles: string[] = [];
+  const store = await openSqlite({
+    path,
+    onTrouble: (what) => {
+      if (what === null) works();
+      else troubles.push(what);
+    },
+  });
+  const stored = new Set<string>();
+  const refused = new Set<string>();
+  const write = async (name: string): Promise<void> => {
+    const base = held(name, 1);
+    try {
+      await putLock(store, { ...base, lease: base.lease && { ...base.lease, metadata: big } });
+      stored.add(name);
+    } catch (error) {
+      assert.ok(error instanceof StoreError, String(error));
+      assert.equal(error.kind, "unavailable", `certainly not written: ${error.message}`);
+      refused.add(name);
+    }
+  };
+  for (let round = 0; refused.size === 0; round++) {
+    assert.ok(round < 1000, "the disk never filled up");
+    await Promise.all(Array.from({ length: 10 }, (_, i) => write(`n-${round}-${i}`)));
+  }
+  assert.ok(stored.size > 100 && troubles.length > 0);
+  assert.match(troubles[0] ?? "", /full/);
+  await write("while-full");
+  assert.ok(refused.has("while-full"));
+
+  const recovered = new Promise<void>((resolve) => {
+    works = resolve;
+  });
+  rmSync(ballast);
+  await recovered;
+  const check = async (): Promise<void> => {
+    for (const name of stored) assert.equal(await tokenOf(store, name), 1, name);
+    for (const name of refused) assert.equal(await tokenOf(store, name), 0, name);
+  };
+  await check();
+  assert.equal(await bump(store, "again"), 1);
+  await store.close();
+  const again = await openSqlite({ path });
+  for (const name of stored) assert.equal(await tokenOf(again, name), 1, name);
+  await again.close();
+});
+
+test("no room for a backup: it is refused, leaves nothing, and the store goes on", async (t) => {
+  const dir = scratch(t);
+  const store = await openSqlite({ path: join(dir, "data.db") });
+  await Promise.all(Array.from({ length: 500 }, (_, i) => bump(store, `n-${i}`)));
+  const small = smallDisk(t, "64k");
+  await assert.rejects(
+    store.backup(join(small, "backup.db")),
+    (error) => error instanceof StoreError && error.kind === "unavailable" && /full/.test(error.message),
+  );
+  assert.deepEqual(readdirSync(small), []);
+  assert.equal(await bump(store, "n-1"), 2);
+  await store.close();
+});
+
+test("no room for a new file: a clear refusal", async (t) => {
+  const small = smallDisk(t, "16k");
+  writeFileSync(join(small, "ballast"), Buffer.alloc(12 * 1024));
+  await assert.rejects(openSqlite({ path: join(small, "data.db") }), (error) => error instanceof StoreError && error.kind === "unavailable");
+});
