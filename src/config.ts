@@ -6,7 +6,7 @@ import { resolve } from "node:path";
 import { type Policy, policyDefault } from "./core/limits.js";
 import type { Role } from "./core/records.js";
 import { isStoreUrl, storeIn } from "./engines/open.js";
-import { type GateLimits, gateLimitsDefault } from "./faces/http/gate.js";
+import { type GateLimits, gateLimitsDefault } from "./faces/http/gate-limits.js";
 import type { StaticToken } from "./service/tokens.js";
 
 export class ConfigError extends Error {

@@ -1,7 +1,8 @@
 /** Wiring: configuration → store → service → face, the start's one block of text, and a clean stop. */
 import { existsSync, readFileSync } from "node:fs";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Server } from "node:net";
 import { tmpdir } from "node:os";
+import { setTimeout as delay } from "node:timers/promises";
 import { createSecureContext } from "node:tls";
 import type { Logger } from "pino";
 import { type Config, ConfigError, isLoopback, operatorName } from "./config.js";
@@ -26,6 +27,8 @@ import { wireLimitsDefault } from "./wire/fields.js";
 
 /** How long a stop may take before open connections are cut. */
 const stopMaxMs = 8_000;
+/** How long callers are answered that the server stops before it no longer listens. */
+const drainMs = 500;
 /** How long a ticket keeps its place in line without a connection. */
 const ticketMs = 10_000;
 
@@ -180,10 +183,22 @@ function urlOf(config: Config, face: HttpFace): string {
 
 /** Not ready at once; waiters and streams are told to come back; what is in work is finished; then it closes. */
 async function stopFace(face: HttpFace): Promise<void> {
+  const { server } = face.app;
   face.stopping();
-  const sweep = setInterval(() => face.app.server.closeIdleConnections(), 50);
-  const cut = setTimeout(() => face.app.server.closeAllConnections(), stopMaxMs);
+  const cut = setTimeout(() => server.closeAllConnections(), stopMaxMs);
+  await leftAlone(server);
+  const sweep = setInterval(() => server.closeIdleConnections(), 50);
   await face.close();
   clearInterval(sweep);
   clearTimeout(cut);
+}
+
+/** A moment in which whoever calls is told that the server stops, instead of being cut off; none if nobody is there. */
+async function leftAlone(server: Server): Promise<void> {
+  for (const deadline = performance.now() + drainMs; performance.now() < deadline; await delay(10)) {
+    const connections = await new Promise<number>((resolve) =>
+      server.getConnections((_error, count) => resolve(count)),
+    );
+    if (connections === 0) return;
+  }
 }

@@ -1,10 +1,10 @@
 // The contract of a Store's change feed: every event once, in order, resumable, or the word `reset`.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { lockKey } from "../src/core/keys.js";
 import type { Change, Store } from "../src/store/store.js";
 import { type OpenHandles, onHandles } from "./conformance.js";
 import { bump, follow, get, take, tell, told } from "./store-lab.js";
-import { lockKey } from "../src/core/keys.js";
 
 type Body = (one: Store, two: Store, signal: AbortSignal) => Promise<void>;
 
@@ -46,37 +46,43 @@ function following(on: On): void {
     }
   });
 
-  on("followers on both handles see every event once, in the order of the steps", async (one, two, signal) => {
-    const count = 300;
-    const followers = [one, two].map((store) => take(follow(store, undefined, signal), count));
-    await Promise.all(Array.from({ length: count }, (_, i) => bump(i % 2 ? one : two, `n${i % 3}`)));
-    const [seen = [], other = []] = await Promise.all(followers);
-    assert.deepEqual(seen, other);
-    for (const name of ["n0", "n1", "n2"]) {
-      const own = seen.map(told).filter((word) => word.startsWith(name));
-      assert.deepEqual(
-        own,
-        Array.from({ length: count / 3 }, (_, i) => `${name}=${i + 1}`),
-      );
-    }
-    assert.equal(new Set(seen.map((change) => change.cursor)).size, count);
-  });
+  on(
+    "followers on both handles see every event once, in the order of the steps",
+    async (one, two, signal) => {
+      const count = 300;
+      const followers = [one, two].map((store) => take(follow(store, undefined, signal), count));
+      await Promise.all(Array.from({ length: count }, (_, i) => bump(i % 2 ? one : two, `n${i % 3}`)));
+      const [seen = [], other = []] = await Promise.all(followers);
+      assert.deepEqual(seen, other);
+      for (const name of ["n0", "n1", "n2"]) {
+        const own = seen.map(told).filter((word) => word.startsWith(name));
+        assert.deepEqual(
+          own,
+          Array.from({ length: count / 3 }, (_, i) => `${name}=${i + 1}`),
+        );
+      }
+      assert.equal(new Set(seen.map((change) => change.cursor)).size, count);
+    },
+  );
 
-  on("events of one step keep their order, and an event is told only when its write can be read", async (one, two, signal) => {
-    const changes = follow(two, undefined, signal);
-    const words = ["c", "a", "b"];
-    await one.transact([], () => ({
-      reply: undefined,
-      writes: [],
-      events: words.map((id) => ({ type: "token", space: "default", id })),
-    }));
-    assert.deepEqual((await take(changes, 3)).map(told), words);
-    const pending = changes.next();
-    const written = bump(one, "n");
-    assert.equal(told((await pending).value as Change), "n=1");
-    assert.equal((await get(two, lockKey("default", "n")))?.token, 1);
-    await written;
-  });
+  on(
+    "events of one step keep their order, and an event is told only when its write can be read",
+    async (one, two, signal) => {
+      const changes = follow(two, undefined, signal);
+      const words = ["c", "a", "b"];
+      await one.transact([], () => ({
+        reply: undefined,
+        writes: [],
+        events: words.map((id) => ({ type: "token", space: "default", id })),
+      }));
+      assert.deepEqual((await take(changes, 3)).map(told), words);
+      const pending = changes.next();
+      const written = bump(one, "n");
+      assert.equal(told((await pending).value as Change), "n=1");
+      assert.equal((await get(two, lockKey("default", "n")))?.token, 1);
+      await written;
+    },
+  );
 
   on("a step that failed tells nothing", async (one, two, signal) => {
     const changes = follow(two, undefined, signal);
@@ -146,11 +152,24 @@ function resuming(on: On): void {
     await tellAll(one, ["a", "b"]);
     const head = await one.head();
     const [epoch = "", number = ""] = head.split("-");
-    const unknown = ["", "x", "0", "nonsense-1", `${epoch}-${Number(number) + 1000}`, `${epoch}-`, `x${epoch}-1`, `${head}\n`];
+    const unknown = [
+      "",
+      "x",
+      "0",
+      "nonsense-1",
+      `${epoch}-${Number(number) + 1000}`,
+      `${epoch}-`,
+      `x${epoch}-1`,
+      `${head}\n`,
+    ];
     unknown.push(`${epoch}--1`, `${epoch}-1e3`, `${epoch}-${"9".repeat(30)}`, "💥");
     for (const cursor of unknown) {
       const changes = follow(two, cursor, signal);
-      assert.deepEqual(await take(changes, 1), [{ cursor: await one.head(), reset: true }], JSON.stringify(cursor));
+      assert.deepEqual(
+        await take(changes, 1),
+        [{ cursor: await one.head(), reset: true }],
+        JSON.stringify(cursor),
+      );
       await tell(one, "next");
       assert.deepEqual((await take(changes, 1)).map(told), ["next"]);
     }

@@ -47,7 +47,8 @@ export const isStoreError =
     error instanceof StoreError && error.kind === kind && error.message.length > 10;
 
 const key = (name: string): Key<LockRecord> => lockKey(space, name);
-const times = <T>(count: number, make: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
+const times = <T>(count: number, make: (i: number) => T): T[] =>
+  Array.from({ length: count }, (_, i) => make(i));
 const tokens = (prefix = "", limit = 128): Range => {
   const from = `${space}/${prefix}`;
   return { index: "token", from, to: afterPrefix(from), limit };
@@ -64,7 +65,8 @@ async function sorts(store: Store, range: Range): Promise<string[]> {
 
 export function conformance(name: string, open: OpenHandles): void {
   describe(`${name} keeps the contract of a store`, () => {
-    const on = (what: string, body: (one: Store, two: Store) => Promise<void>) => test(what, onHandles(open, body));
+    const on = (what: string, body: (one: Store, two: Store) => Promise<void>) =>
+      test(what, onHandles(open, body));
     steps(on);
     conflicts(on);
     indexEntries(on);
@@ -300,9 +302,15 @@ function indexEntries(on: On): void {
 
   on("an index entry comes, moves and goes with its record, and indexes stay apart", async (one, two) => {
     await putLock(one, held("a", 1));
-    assert.deepEqual([...(await everything(two)).keys()], [`held/${space}/a`, `due/4000000000000/lock/${space}/a`].map(padded));
+    assert.deepEqual(
+      [...(await everything(two)).keys()],
+      [`held/${space}/a`, `due/4000000000000/lock/${space}/a`].map(padded),
+    );
     await putLock(two, held("a", 1, { dueAt: 5 }));
-    assert.deepEqual([...(await everything(one)).keys()], [`held/${space}/a`, `due/5/lock/${space}/a`].map(padded));
+    assert.deepEqual(
+      [...(await everything(one)).keys()],
+      [`held/${space}/a`, `due/5/lock/${space}/a`].map(padded),
+    );
     await putLock(one, free("a", 1));
     assert.deepEqual([...(await everything(two)).keys()], [`gc/4000000000000/lock/${space}/a`].map(padded));
     await put(two, key("a"), null);
@@ -334,7 +342,8 @@ function indexEntries(on: On): void {
     const gone = ids.filter((_, i) => i % 3 !== 0);
     await Promise.all(gone.map((id) => put(two, tokenKey(id), null)));
     const left = ids.filter((id) => !gone.includes(id));
-    for (const limit of [1, 5, 19, 20, 21]) assert.deepEqual(await sorts(one, tokens("m-", limit)), left.slice(0, limit));
+    for (const limit of [1, 5, 19, 20, 21])
+      assert.deepEqual(await sorts(one, tokens("m-", limit)), left.slice(0, limit));
     await Promise.all(gone.slice(0, 10).map((id) => putMarker(one, marker(id, id))));
     const now = [...left, ...gone.slice(0, 10)].toSorted();
     assert.deepEqual(await sorts(two, tokens("m-")), now);
@@ -361,8 +370,16 @@ function indexEntries(on: On): void {
     for (const [i, name] of names.entries())
       assert.deepEqual(await get(i % 2 ? two : one, key(name)), held(name, i + 1));
     const from = `${space}/path:日本`;
-    const below = await one.list({ index: "held", from: sortable(from), to: afterPrefix(sortable(from)), limit: 9 });
-    assert.deepEqual(below.map(({ record }) => record.kind === "lock" && record.name).toSorted(), ["path:日本", "path:日本/語"]);
+    const below = await one.list({
+      index: "held",
+      from: sortable(from),
+      to: afterPrefix(sortable(from)),
+      limit: 9,
+    });
+    assert.deepEqual(below.map(({ record }) => record.kind === "lock" && record.name).toSorted(), [
+      "path:日本",
+      "path:日本/語",
+    ]);
     assert.equal((await everything(two)).size, 2 * names.length);
     for (const name of names) await put(one, key(name), null);
     assert.equal((await everything(two)).size, 0);
@@ -395,7 +412,10 @@ function bounds(on: On): void {
     let last = 0;
     for (let i = 0; i < 200; i++) {
       const store = i % 2 ? one : two;
-      const now = i % 3 ? store.now() : await store.transact([], (view) => ({ reply: view.now, writes: [], events: [] }));
+      const now =
+        i % 3
+          ? store.now()
+          : await store.transact([], (view) => ({ reply: view.now, writes: [], events: [] }));
       assert.ok(Number.isSafeInteger(now) && now >= last, `${now} after ${last}`);
       last = now;
     }
@@ -405,8 +425,11 @@ function bounds(on: On): void {
     for (const store of [one, two]) {
       await store.ping();
       const { engine, location, order, keysMax } = store.facts;
-      assert.ok(engine.length > 0 && location.length > 0 && ["node", "cluster"].includes(order) && keysMax > 0);
-      for (const [gauge, value] of Object.entries(await store.gauges())) assert.ok(Number.isFinite(value), gauge);
+      assert.ok(
+        engine.length > 0 && location.length > 0 && ["node", "cluster"].includes(order) && keysMax > 0,
+      );
+      for (const [gauge, value] of Object.entries(await store.gauges()))
+        assert.ok(Number.isFinite(value), gauge);
     }
   });
 
@@ -427,9 +450,15 @@ function bounds(on: On): void {
   });
 
   on("what resolved before a close stays, what did not is refused for certain", async (one, two) => {
-    const sent = times(50, (i) => bump(one, `n-${i}`).then(() => true, (error) => assert.ok(isStoreError("closed")(error))));
+    const sent = times(50, (i) =>
+      bump(one, `n-${i}`).then(
+        () => true,
+        (error) => assert.ok(isStoreError("closed")(error)),
+      ),
+    );
     await Promise.all([one.close(), ...sent]);
     const done = await Promise.all(sent);
-    if (two !== one) for (const [i, ok] of done.entries()) assert.equal(await tokenOf(two, `n-${i}`), ok === true ? 1 : 0);
+    if (two !== one)
+      for (const [i, ok] of done.entries()) assert.equal(await tokenOf(two, `n-${i}`), ok === true ? 1 : 0);
   });
 }

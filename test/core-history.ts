@@ -106,7 +106,7 @@ export class History {
     const { world, model } = this;
     world.queues.clear();
     world.now += 1000;
-    for (let steps = 0; this.#sweep(); steps++) assert.ok(steps < 20, "the sweep does not come to an end");
+    this.#settleAll();
     assert.equal(model.open.size, 0, "a lease that was over was never settled");
     world.now += 100;
     this.#sweep();
@@ -451,9 +451,13 @@ export class History {
 
   /** Comes long after the sweep. */
   #clean(): void {
-    while (this.#sweep());
+    this.#settleAll();
     const take = () => this.world.step([], (view) => decideClean(view, hastyPolicy));
     while (this.#step(take).reply.more);
+  }
+
+  #settleAll(): void {
+    for (let steps = 0; this.#sweep(); steps++) assert.ok(steps < 20, "the sweep does not come to an end");
   }
 
   #sweep(): boolean {

@@ -4,7 +4,18 @@ import assert from "node:assert/strict";
 import { type Key, lockKey, tokenKey } from "../src/core/keys.js";
 import type { AnyRecord } from "../src/core/records.js";
 import type { Store } from "../src/store/store.js";
-import { drafting, everything, farAhead, free, get, held, indexes, marker, seeded, space } from "./store-lab.js";
+import {
+  drafting,
+  everything,
+  farAhead,
+  free,
+  get,
+  held,
+  indexes,
+  marker,
+  seeded,
+  space,
+} from "./store-lab.js";
 
 const names = Array.from({ length: 40 }, (_, i) => (i % 4 ? `job-${i}` : `path:größe/${i}%`));
 const ids = Array.from({ length: 15 }, (_, i) => `t${i}`);
@@ -52,7 +63,10 @@ export async function assertSame(actual: Store, model: Store, seed: number, when
   const random = seeded(seed);
   const sorts = [...expected.keys()].map((entry) => entry.slice(entry.indexOf("/") + 1));
   for (let i = 0; i < 60; i++) {
-    const [a = "", b = "\x7f"] = [sorts[random(sorts.length + 1)], sorts[random(sorts.length + 1)]].toSorted();
+    const [a = "", b = "\x7f"] = [
+      sorts[random(sorts.length + 1)],
+      sorts[random(sorts.length + 1)],
+    ].toSorted();
     const range = { index: indexes[random(indexes.length)] ?? "held", from: a, to: b, limit: 1 + random(20) };
     assert.deepEqual(await actual.list(range), await model.list(range), `${what}: ${JSON.stringify(range)}`);
   }

@@ -5,7 +5,7 @@
 //   node sqlite-child.js PATH OPTIONS random SEED          the life of that seed: `ack STEP`
 //   node sqlite-child.js PATH OPTIONS batches              obeys sqlite-faults.test.ts
 import { createInterface } from "node:readline";
-import { type SqliteOptions, openSqlite } from "../src/engines/sqlite/open.js";
+import { openSqlite, type SqliteOptions } from "../src/engines/sqlite/open.js";
 import { systemClocks } from "../src/store/clock.js";
 import { StoreError } from "../src/store/store.js";
 import { randomWrites } from "./random-writes.js";
@@ -22,12 +22,19 @@ const onTrouble = (what: string | null): void => {
 };
 // Time stands still where a disk is broken on purpose: the store writes only what it is asked to.
 const clocks = mode === "batches" ? new TurnedClocks() : systemClocks;
-const store = await openSqlite({ path, onTrouble, clocks, ...(JSON.parse(options) as Partial<SqliteOptions>) });
+const store = await openSqlite({
+  path,
+  onTrouble,
+  clocks,
+  ...(JSON.parse(options) as Partial<SqliteOptions>),
+});
 say("ready");
 if (mode === "hold") setInterval(() => undefined, 1_000_000);
 else if (mode === "load") for (let i = 0; i < Number(argument); i++) void load(`n-${i}`);
 else if (mode === "random") void live(Number(argument));
-else for await (const order of createInterface({ input: process.stdin })) say(JSON.stringify((await obey(order)) ?? null));
+else
+  for await (const order of createInterface({ input: process.stdin }))
+    say(JSON.stringify((await obey(order)) ?? null));
 
 async function load(name: string): Promise<void> {
   for (;;) say(`ack ${name} ${await bump(store, name)}`);
@@ -50,7 +57,8 @@ async function obey(order: string): Promise<unknown> {
   if (what === "write") return Promise.all([...flying, ...behind].map((name) => outcome(bump(store, name))));
   // Until the log is in the tree and the writer has nothing to do of its own accord.
   if (what === "idle") return until(async () => (await store.gauges()).memory_entries === 0);
-  if (what === "read") return Promise.all([...flying, ...behind].map((name) => outcome(tokenOf(store, name))));
+  if (what === "read")
+    return Promise.all([...flying, ...behind].map((name) => outcome(tokenOf(store, name))));
   // `fail`: one batch on its way to the disk, one gathering behind it, and reads of both.
   const works = new Promise<void>((resolve) => {
     recovered = resolve;
@@ -60,7 +68,11 @@ async function obey(order: string): Promise<unknown> {
   await new Promise(setImmediate);
   const second = behind.map((name) => outcome(bump(store, name)));
   reads.push(outcome(tokenOf(store, "f-0")), outcome(tokenOf(store, "g-0")));
-  const replies = { flying: await Promise.all(first), behind: await Promise.all(second), reads: await Promise.all(reads) };
+  const replies = {
+    flying: await Promise.all(first),
+    behind: await Promise.all(second),
+    reads: await Promise.all(reads),
+  };
   const broken = await outcome(bump(store, "while-broken"));
   if (typeof broken === "string") await works;
   return { ...replies, broken };

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { type SqliteOptions, openSqlite } from "../src/engines/sqlite/open.js";
 import { MemoryStore } from "../src/engines/memory/store.js";
+import { openSqlite, type SqliteOptions } from "../src/engines/sqlite/open.js";
 import type { Cursor } from "../src/store/store.js";
 import { isStoreError } from "./conformance.js";
 import { assertSame, randomWrites } from "./random-writes.js";
@@ -22,7 +22,10 @@ test("a second process on the same file is refused and told who has it; after ki
     await assert.rejects(openSqlite({ path }), (error) => {
       assert.ok(isStoreError("unavailable")(error));
       const message = String(error);
-      assert.ok(message.includes(path) && message.includes(`process ${first.pid}`) && message.includes("in use"), message);
+      assert.ok(
+        message.includes(path) && message.includes(`process ${first.pid}`) && message.includes("in use"),
+        message,
+      );
       return true;
     });
   const second = new SqliteChild(path, ["hold"]);
@@ -77,7 +80,10 @@ test(`kill -9 under load, ${rounds} times: every acknowledged write is there, to
       const name = `n-${i}`;
       const token = await tokenOf(store, name);
       const acked = tokens.get(name) ?? 0;
-      assert.ok(token === acked || token === acked + 1, `${what}: ${name} has ${token}, acknowledged was ${acked}`);
+      assert.ok(
+        token === acked || token === acked + 1,
+        `${what}: ${name} has ${token}, acknowledged was ${acked}`,
+      );
       tokens.set(name, token);
       total += token;
     }
@@ -102,7 +108,11 @@ test("after kill -9 a store holds exactly the steps up to some moment, whatever 
   for (let round = 0; round < 4; round++) {
     const seed = random(1_000_000);
     const path = join(dir, `data-${round}.db`);
-    const child = new SqliteChild(path, ["random", String(seed)], round % 2 ? { backlogBytesMax: 2_000, cacheRecordsMax: 3 } : {});
+    const child = new SqliteChild(
+      path,
+      ["random", String(seed)],
+      round % 2 ? { backlogBytesMax: 2_000, cacheRecordsMax: 3 } : {},
+    );
     await child.said(50 + random(400));
     await child.kill();
     const acked = child.lines.length - 1;

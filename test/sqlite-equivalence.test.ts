@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { test } from "node:test";
 import { MemoryStore } from "../src/engines/memory/store.js";
-import { type SqliteOptions, openSqlite } from "../src/engines/sqlite/open.js";
+import { openSqlite, type SqliteOptions } from "../src/engines/sqlite/open.js";
 import { assertSame, randomWrites } from "./random-writes.js";
 import { scratch, until } from "./store-lab.js";
 

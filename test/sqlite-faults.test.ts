@@ -41,8 +41,13 @@ interface Failure {
 /** Which of the two syncs the library uses depends on how it was built. `when` counts per thread, and only the writer's syncs and writes: attached while it is idle, its next are 1, 2, … */
 const faults: [what: string, inject: string, kinds: readonly string[]][] = [
   ["the sync of a commit fails", "fsync,fdatasync:error=EIO:when=1", ["unknown"]],
-  ["the sync fails, and so does the first attempt to open the file again", "fsync,fdatasync:error=EIO:when=1..2", ["unknown"]],
+  [
+    "the sync fails, and so does the first attempt to open the file again",
+    "fsync,fdatasync:error=EIO:when=1..2",
+    ["unknown"],
+  ],
   ["the disk is full for one write", "pwrite64:error=ENOSPC:when=1", ["unavailable"]],
+  ["the disk is full for a later write", "pwrite64:error=ENOSPC:when=4", ["unavailable"]],
   ["one write fails", "pwrite64:error=EIO:when=1", ["unavailable", "unknown"]],
   ["the last write of a commit fails", "pwrite64:error=EIO:when=4", ["unavailable", "unknown"]],
 ];
@@ -62,14 +67,23 @@ for (const [what, fault, kinds] of faults)
     const [kind] = failure.flying;
     assert.ok(kinds.includes(String(kind)), `${JSON.stringify(failure)} after ${fault}`);
     assert.deepEqual(failure.flying, new Array(names).fill(kind), "all requests of a batch share its fate");
-    assert.deepEqual(failure.behind, new Array(names).fill("unavailable"), "what was built on it is certainly not done");
-    for (const read of failure.reads) assert.equal(typeof read, "string", "no read tells what is not durable");
+    assert.deepEqual(
+      failure.behind,
+      new Array(names).fill("unavailable"),
+      "what was built on it is certainly not done",
+    );
+    for (const read of failure.reads)
+      assert.equal(typeof read, "string", "no read tells what is not durable");
     assert.equal(failure.broken, "unavailable");
 
     const after = (await child.ask(`read ${names}`)) as number[];
     const flying = after.slice(0, names);
     if (kind === "unavailable") assert.deepEqual(after, before);
-    else assert.ok(flying.every((token) => token === flying[0] && (token === 1 || token === 2)), `all or nothing: ${flying}`);
+    else
+      assert.ok(
+        flying.every((token) => token === flying[0] && (token === 1 || token === 2)),
+        `all or nothing: ${flying}`,
+      );
     assert.deepEqual(after.slice(names), before.slice(names));
     assert.deepEqual(
       await child.ask(`write ${names}`),
@@ -94,7 +108,11 @@ test("a disk that fails now and then, also while the log moves into the tree: no
   const most = [...sure];
   const seen = new Set<string>();
   const stop = await inject(child.pid, "fsync,fdatasync:error=EIO:when=3+4");
-  for (let round = 0; round < 40; round++)
+  const well = () =>
+    until(async () =>
+      ((await child.ask(`read ${names}`)) as unknown[]).every((token) => typeof token === "number"),
+    );
+  for (let round = 0; round < 20; round++) {
     for (const [i, outcome] of ((await child.ask(`write ${names}`)) as unknown[]).entries()) {
       seen.add(typeof outcome === "number" ? "done" : String(outcome));
       if (typeof outcome === "number") {
@@ -103,12 +121,18 @@ test("a disk that fails now and then, also while the log moves into the tree: no
         most[i] = outcome;
       } else if (outcome === "unknown") most[i] = (most[i] ?? 0) + 1;
     }
+    await well();
+  }
   await stop();
   assert.ok(seen.has("done") && seen.size > 1, [...seen].join());
-  assert.deepEqual([...seen].filter((word) => !["done", "unknown", "unavailable"].includes(word)), []);
-  await until(async () => ((await child.ask(`read ${names}`)) as unknown[]).every((token) => typeof token === "number"));
+  assert.deepEqual(
+    [...seen].filter((word) => !["done", "unknown", "unavailable"].includes(word)),
+    [],
+  );
+  await well();
   const last = (await child.ask(`read ${names}`)) as number[];
-  for (const [i, token] of last.entries()) assert.ok(token >= (sure[i] ?? 0) && token <= (most[i] ?? 0), `${i}: ${token}`);
+  for (const [i, token] of last.entries())
+    assert.ok(token >= (sure[i] ?? 0) && token <= (most[i] ?? 0), `${i}: ${token}`);
   await child.kill();
   const store = await openSqlite({ path });
   for (let i = 0; i < names; i++) {
@@ -185,6 +209,32 @@ test("a full disk: definite answers, nothing acknowledged is lost, and it goes o
   await again.close();
 });
 
+test("closing on a full disk ends, and loses nothing", async (t) => {
+  const dir = smallDisk(t, "8m");
+  const path = join(dir, "data.db");
+  const ballast = join(dir, "ballast");
+  writeFileSync(ballast, Buffer.alloc(7 * 2 ** 20));
+  const store = await openSqlite({ path });
+  const stored: string[] = [];
+  for (let i = 0; ; i++)
+    try {
+      await bump(store, `n-${i}`);
+      stored.push(`n-${i}`);
+    } catch {
+      break;
+    }
+  await store.close();
+  await assert.rejects(
+    openSqlite({ path }),
+    (error) => error instanceof StoreError && error.kind === "unavailable",
+  );
+  rmSync(ballast);
+  const again = await openSqlite({ path });
+  assert.ok(stored.length > 20);
+  for (const name of stored) assert.equal(await tokenOf(again, name), 1, name);
+  await again.close();
+});
+
 test("no room for a backup: it is refused, leaves nothing, and the store goes on", async (t) => {
   const dir = scratch(t);
   const store = await openSqlite({ path: join(dir, "data.db") });
@@ -202,5 +252,8 @@ test("no room for a backup: it is refused, leaves nothing, and the store goes on
 test("no room for a new file: a clear refusal", async (t) => {
   const small = smallDisk(t, "16k");
   writeFileSync(join(small, "ballast"), Buffer.alloc(12 * 1024));
-  await assert.rejects(openSqlite({ path: join(small, "data.db") }), (error) => error instanceof StoreError && error.kind === "unavailable");
+  await assert.rejects(
+    openSqlite({ path: join(small, "data.db") }),
+    (error) => error instanceof StoreError && error.kind === "unavailable",
+  );
 });

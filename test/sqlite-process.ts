@@ -16,7 +16,9 @@ export class SqliteChild {
   #errors = "";
 
   constructor(path: string, mode: readonly string[], options: Partial<SqliteOptions> = {}) {
-    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => name !== "NODE_TEST_CONTEXT"));
+    const env = Object.fromEntries(
+      Object.entries(process.env).filter(([name]) => name !== "NODE_TEST_CONTEXT"),
+    );
     this.#process = spawn(process.execPath, [childFile, path, JSON.stringify(options), ...mode], { env });
     children.add(this.#process);
     this.#process.stdout.setEncoding("utf8").on("data", (text: string) => this.#hear(text));

@@ -24,7 +24,12 @@ function step(store: SqliteStore, from: number, gone: boolean): Promise<void> {
   );
 }
 
-async function all(store: SqliteStore, count: number, gone: boolean, after: () => Promise<void>): Promise<void> {
+async function all(
+  store: SqliteStore,
+  count: number,
+  gone: boolean,
+  after: () => Promise<void>,
+): Promise<void> {
   for (let from = 0; from < count; from += 4 * perStep) {
     await Promise.all([0, 1, 2, 3].map((i) => step(store, from + i * perStep, gone)));
     await after();
@@ -33,7 +38,11 @@ async function all(store: SqliteStore, count: number, gone: boolean, after: () =
 
 test("200,000 records written and deleted: file, log and memory return near the start", async (t) => {
   const count = 200_000;
-  const store = await openSqlite({ path: join(scratch(t), "data.db"), cacheRecordsMax: 1_000, backlogBytesMax: 4 * megabyte });
+  const store = await openSqlite({
+    path: join(scratch(t), "data.db"),
+    cacheRecordsMax: 1_000,
+    backlogBytesMax: 4 * megabyte,
+  });
   await bump(store, "job");
   const most = { file: 0, wal: 0, backlog: 0, records: 0 };
   const look = async (): Promise<void> => {
@@ -51,9 +60,9 @@ test("200,000 records written and deleted: file, log and memory return near the 
     const { memory_entries = 1, backlog_bytes = 1, file_bytes = 1 } = await store.gauges();
     return memory_entries === 0 && backlog_bytes === 0 && file_bytes < 12 * megabyte;
   }, 60_000);
-  t.diagnostic(JSON.stringify(most));
   assert.ok(most.file > 40 * megabyte, "the file had grown");
-  assert.ok(most.wal < 256 * megabyte, `the write-ahead log stayed bounded: ${most.wal}`);
+  assert.ok(most.wal < 128 * megabyte, `the write-ahead log stayed bounded: ${most.wal}`);
+  assert.ok(most.backlog < 32 * megabyte, `the log stayed bounded: ${most.backlog}`);
   assert.ok(((await store.gauges()).memory_records ?? 0) <= 2_000);
   assert.equal(await tokenOf(store, "job"), 1);
   await store.close();

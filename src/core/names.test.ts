@@ -83,6 +83,8 @@ describe("paths", () => {
     "a word joiner": "path:a\u2060b",
     "a byte order mark": "path:a\ufeffb",
     "a soft hyphen": "path:a\u00adb",
+    "an invisible annotation mark": "path:a\ufff9b",
+    "a format character that shows": "path:a\u0600b",
     "a Hangul filler": "path:a\u3164b",
     "a variation selector": "path:a\ufe0fb",
     "a tag character": "path:a\u{e0041}b",

@@ -205,4 +205,5 @@ rule("a session deleted at the first instant of engine time is drained too", [
   "    acquire k a session=s1 | granted 1",
   "    end s1 a               | session deleted",
   "t=1 sweep                  | swept 1 events=released:k:1",
+  "    inspect k              | free 1 previous=session:a ended=0",
 ]);

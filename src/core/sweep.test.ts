@@ -58,6 +58,22 @@ describe("the sweep", () => {
     table.run([`t=11 sweep | swept ${fit} more=yes`, `sweep | swept ${100 - fit} more=no`]);
     for (let nth = 0; nth < 100; nth++) table.run([`inspect k${nth} | held 2 by=w`]);
   });
+  test("looks at a bounded number of leases, however many sessions end together", () => {
+    const table = new Table();
+    for (const session of ["s1", "s2", "s3"]) {
+      table.run([`t=0 session ${session} a ttl=10 | session`]);
+      for (let nth = 0; nth < 100; nth++)
+        table.run([`acquire ${session}-${nth} a session=${session} | granted 1`]);
+    }
+    table.run(["t=11 sweep | swept 2 more=yes", "sweep | swept 1 more=no"]);
+    assert.equal(table.world.rows("held").length, 0);
+  });
+  test("serves few paths in one step, for each may overlap many", () => {
+    const table = new Table();
+    for (const name of ["path:a", "path:b", "path:c"])
+      table.run([`t=0 acquire ${name} a ttl=10 | granted 1`, `wait ${name} b ttl=10 | held`]);
+    table.run(["t=11 sweep | swept 2 more=yes heirs=b:2+b:2", "sweep | swept 1 more=no heirs=b:2"]);
+  });
 });
 
 describe("clean-up", () => {

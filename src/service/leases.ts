@@ -75,7 +75,14 @@ export class Leases {
       ghost: (heir) => this.#waiting.ghost(heir),
     });
     this.upkeep = new Upkeep(store, this.#steps, this.queues, policy, stopping, report);
-    this.#waiting = new Waiting(this.#steps, this.queues, policy, stopping, (claim) => this.#giveBack(claim));
+    this.#waiting = new Waiting(
+      this.#steps,
+      this.queues,
+      policy,
+      stopping,
+      (claim) => this.#giveBack(claim),
+      (at) => this.upkeep.quietUntil(at),
+    );
     this.sessions = new SessionCalls(this.#steps, policy);
   }
 

@@ -23,6 +23,7 @@ export class Upkeep {
   cleaned = 0;
   readonly #sweep: Alarm;
   readonly #clean: Alarm;
+  readonly #quiet: Alarm;
 
   constructor(
     readonly store: Store,
@@ -40,9 +41,11 @@ export class Upkeep {
       );
     this.#sweep = alarm(() => this.#runSweep(), "settling what is over");
     this.#clean = alarm(() => this.#runClean(), "cleaning up");
+    this.#quiet = alarm(() => this.#runQuiet(), "serving who waited out a restore");
     stopping.addEventListener("abort", () => {
       this.#sweep.close();
       this.#clean.close();
+      this.#quiet.close();
     });
   }
 
@@ -56,6 +59,11 @@ export class Upkeep {
   /** Something becomes due, or can be cleaned up, at this instant. */
   notice(index: "due" | "gc", at: number): void {
     (index === "due" ? this.#sweep : this.#clean).set(at);
+  }
+
+  /** Somebody waits until nothing is held back any more after a restore: no record becomes due then. */
+  quietUntil(at: number): void {
+    this.#quiet.set(at);
   }
 
   /** Settles everything that is over now. */
@@ -72,6 +80,11 @@ export class Upkeep {
   async #runSweep(): Promise<number | null> {
     await this.settleDue();
     return this.#firstInstant("due");
+  }
+
+  async #runQuiet(): Promise<null> {
+    await this.#serveAll();
+    return null;
   }
 
   async #runClean(): Promise<number | null> {

@@ -49,6 +49,8 @@ export class Waiting {
     readonly stopping: AbortSignal,
     /** Releases a lease that its claimer never learnt of. */
     readonly giveBack: (claim: Claim) => void,
+    /** Told of the instant until which a restored server grants nothing. */
+    readonly quietUntil: (at: number) => void,
   ) {
     stopping.addEventListener("abort", () => {
       for (const timer of this.#ghosts.values()) clearTimeout(timer);
@@ -92,6 +94,8 @@ export class Waiting {
         heirsOf,
       );
       if (!isWaitable(outcome)) return this.#answer(claim, outcome);
+      if ("refused" in outcome && outcome.refused === "delayed" && outcome.why === "restore")
+        this.quietUntil(outcome.availableAt);
       const result = await turn.over;
       if (result === "timeout") return await this.#timedOut(waiter);
       if (result instanceof Error) throw result;

@@ -8,12 +8,26 @@ import { Ordered } from "./ordered.js";
 const sorts = ["a", "a/b", "aa", "b", "b!", "c"];
 const range = (from: string, to: string, limit = 100): Range => ({ index: "token", from, to, limit });
 const entry = (sort: string) => ({ index: "token" as const, sort });
-const add = (sort: string, key = `key-${sort}`): Write => ({ key, record: marker(key, sort), drop: [], add: [entry(sort)] });
-const drop = (sort: string, key = `key-${sort}`): Write => ({ key, record: null, drop: [entry(sort)], add: [] });
+const add = (sort: string, key = `key-${sort}`): Write => ({
+  key,
+  record: marker(key, sort),
+  drop: [],
+  add: [entry(sort)],
+});
+const drop = (sort: string, key = `key-${sort}`): Write => ({
+  key,
+  record: null,
+  drop: [entry(sort)],
+  add: [],
+});
 
 test("ranges agree with a sorted map, whatever was written, dropped and forgotten", () => {
   const step = fc.record({ sort: fc.constantFrom(...sorts), gone: fc.boolean() });
-  const ask = fc.record({ from: fc.constantFrom("", ...sorts), to: fc.constantFrom(...sorts, "\x7f"), limit: fc.integer({ min: 0, max: 7 }) });
+  const ask = fc.record({
+    from: fc.constantFrom("", ...sorts),
+    to: fc.constantFrom(...sorts, "\x7f"),
+    limit: fc.integer({ min: 0, max: 7 }),
+  });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 30 }), fc.array(ask, { maxLength: 10 }), (steps, asks) => {
       const ordered = new Ordered();
@@ -28,7 +42,10 @@ test("ranges agree with a sorted map, whatever was written, dropped and forgotte
       for (const { from, to, limit } of asks)
         assert.deepEqual(
           ordered.range(range(from, to, limit)).map((row) => row.sort),
-          [...model].filter((sort) => sort >= from && sort < to).toSorted().slice(0, limit),
+          [...model]
+            .filter((sort) => sort >= from && sort < to)
+            .toSorted()
+            .slice(0, limit),
         );
       assert.equal(ordered.entryCount, model.size);
       assert.equal(ordered.records.size, model.size);

@@ -31,7 +31,9 @@ test("a decision is run again with what it asked for, and no more often than it 
         view,
         ["first"],
         () => {
-          const missing = Array.from({ length: wanted }, (_, i) => `k${i}`).find((key) => view.get(key) === undefined);
+          const missing = Array.from({ length: wanted }, (_, i) => `k${i}`).find(
+            (key) => view.get(key) === undefined,
+          );
           return missing === undefined ? { reply: "done", writes: [], events: [] } : { need: [missing] };
         },
         (ask) => {

@@ -1,4 +1,5 @@
 /** The main thread's end of the keeper: when the write-ahead log is copied away, and backups under way. */
+import { once } from "node:events";
 import { statSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { StoreError } from "../../store/store.js";
@@ -26,7 +27,9 @@ export class KeeperThread {
         onCheckpoint();
       } else if (message.type === "backed-up") this.#backedUp(message.id, message.error);
     });
-    this.#worker.on("error", (error) => this.#failAll(`the keeper thread stopped: ${error.message}`));
+    this.#worker.on("error", (error) =>
+      this.#failAll(new StoreError("unavailable", `the keeper thread stopped: ${error.message}`)),
+    );
   }
 
   logBytes(): number {
@@ -54,14 +57,20 @@ export class KeeperThread {
     else waiting?.reject(new StoreError("unavailable", `the backup could not be made: ${error}`));
   }
 
-  #failAll(why: string): void {
-    for (const { reject } of this.#backups.values()) reject(new StoreError("unavailable", why));
+  #failAll(why: StoreError): void {
+    for (const { reject } of this.#backups.values()) reject(why);
     this.#backups.clear();
   }
 
   async close(): Promise<void> {
-    this.#failAll("the store was closed");
-    await this.#worker.terminate();
+    this.#failAll(new StoreError("closed", "the store was closed"));
+    // Never `terminate`: a thread that is stopped inside the library takes the whole process down.
+    this.#worker.ref();
+    const exited = once(this.#worker, "exit");
+    // The process must not end, with this promise unsettled, before the thread has.
+    this.#worker.ref();
+    this.#say({ type: "close" });
+    await exited;
   }
 
   #say(message: ToKeeper): void {

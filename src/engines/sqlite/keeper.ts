@@ -86,7 +86,6 @@ port.on("message", (message: ToKeeper) => {
       break;
     }
     case "close":
-      say({ type: "closed" });
       port.close();
       break;
   }

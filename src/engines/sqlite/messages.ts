@@ -50,8 +50,7 @@ export type FromWriter =
   /** Everything up to `seq` is in the tree now. */
   | { readonly type: "applied"; readonly seq: number; readonly backlogBytes: number }
   /** Events up to this number are no longer kept. */
-  | { readonly type: "trimmed"; readonly event: number }
-  | { readonly type: "closed" };
+  | { readonly type: "trimmed"; readonly event: number };
 
 export type ToKeeper =
   | { readonly type: "checkpoint" }
@@ -60,5 +59,4 @@ export type ToKeeper =
 
 export type FromKeeper =
   | { readonly type: "checkpointed" }
-  | { readonly type: "backed-up"; readonly id: number; readonly error: string | null }
-  | { readonly type: "closed" };
+  | { readonly type: "backed-up"; readonly id: number; readonly error: string | null };

@@ -4,6 +4,7 @@
  * a commit fails, everything that was built on it is refused, and memory is made anew from the file before the
  * next decision.
  */
+import { once } from "node:events";
 import { statSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import type { Decide, Range, Write } from "../../core/decision.js";
@@ -62,7 +63,6 @@ export class SqliteStore implements Store {
   #ticker: NodeJS.Timeout | undefined;
   #reopenTimer: NodeJS.Timeout | undefined;
   #opened: { resolve: () => void; reject: (error: StoreError) => void } | null = null;
-  #closedByWriter: (() => void) | null = null;
   #closing: Promise<void> | null = null;
 
   constructor(options: SqliteOptions, lock: FileLock) {
@@ -80,7 +80,9 @@ export class SqliteStore implements Store {
     const workerData: WriterOptions = { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax };
     this.#writer = new Worker(new URL("./writer.js", import.meta.url), { workerData });
     this.#keeper = new KeeperThread(path, () => {
-      if (this.#state === "open") this.#toWriter({ type: "finish-checkpoint" });
+      if (this.#state !== "open") return;
+      this.#reader?.letGo();
+      this.#toWriter({ type: "finish-checkpoint" });
     });
     this.#writer.on("message", (message: FromWriter) => this.#onWriter(message));
     this.#writer.on("error", (error) => this.#fail(0, false, `the writer thread stopped: ${error.message}`));
@@ -192,9 +194,6 @@ export class SqliteStore implements Store {
       case "trimmed":
         this.#feed.trim(message.event);
         break;
-      case "closed":
-        this.#closedByWriter?.();
-        break;
     }
   }
 
@@ -298,19 +297,12 @@ export class SqliteStore implements Store {
   #tick(): void {
     if (this.#state !== "open" || this.#reader === null) return;
     const now = this.#clock.now();
-    if (this.#somethingDue(now, this.#reader) && now - this.#lastCommitAt >= tickMs)
+    const view = new LayeredView(now, this.#recent, this.#cache, this.#reader);
+    if (now - this.#lastCommitAt >= tickMs && view.mayHaveDue())
       this.#toWriter({ type: "tick", engineAt: now, wallAt: this.#clock.wall() });
+    // Where nothing is committed nobody else ends the snapshot, and the log could not be copied away.
+    this.#reader.refresh();
     this.#keeper.checkpointIfLong();
-  }
-
-  #somethingDue(now: number, reader: Reader): boolean {
-    try {
-      const view = new LayeredView(now, this.#recent, this.#cache, reader);
-      return view.range({ index: "due", from: "", to: "\x7f", limit: 1 }).length > 0;
-    } catch {
-      // A file that cannot be read is told by the requests that need it; for the clock there may be something.
-      return true;
-    }
   }
 
   async list(range: Range): Promise<readonly ListRow[]> {
@@ -380,12 +372,10 @@ export class SqliteStore implements Store {
     this.#feed.close();
     this.#reader?.close();
     this.#reader = null;
-    await new Promise<void>((resolve) => {
-      this.#closedByWriter = resolve;
-      this.#writer.once("exit", () => resolve());
-      this.#toWriter({ type: "close" });
-    });
-    await Promise.all([this.#writer.terminate(), this.#keeper.close()]);
+    // Never `terminate`: a thread that is stopped inside the library takes the whole process down.
+    const exited = once(this.#writer, "exit");
+    this.#toWriter({ type: "close" });
+    await Promise.all([exited, this.#keeper.close()]);
     this.#lock.release();
   }
 

@@ -86,6 +86,16 @@ export class LayeredView implements View {
     return rows;
   }
 
+  /** Whether anything waits for its time, as far as can be told. */
+  mayHaveDue(): boolean {
+    try {
+      return this.range({ index: "due", from: "", to: "\x7f", limit: 1 }).length > 0;
+    } catch {
+      // A file that cannot be read is told by the requests that need it.
+      return true;
+    }
+  }
+
   /** The file's rows, page by page, as far as they are wanted. */
   *#stored(range: Range): Generator<RangeRow, undefined> {
     let from = range.from;

@@ -20,6 +20,8 @@ const say = (message: FromWriter): void => port.postMessage(message);
 const sliceKeys = 512;
 /** How long the thread must be idle before it works on the backlog without need. */
 const idleMs = 20;
+/** Size of the write-ahead log's file that is kept for reuse: twice what starts a checkpoint. */
+const logBytesKept = 32 * 2 ** 20;
 /** Rows removed from the feed per slice. */
 const trimRows = 256;
 /** The same while commits come in: a few rows, which are large then. */
@@ -61,7 +63,8 @@ function open(): Opened {
   // file, which this does and syncs, makes everything that is read from here on certain.
   const [busy] = Object.values(db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() ?? {});
   if (busy !== 0) throw new StoreError("unavailable", `${options.path} is being read by another program`);
-  db.exec("PRAGMA cache_size = -65536");
+  // A log that had to grow further gives the rest back when it begins anew.
+  db.exec(`PRAGMA cache_size = -65536; PRAGMA journal_size_limit = ${logBytesKept}`);
   checkIntact(db, options.path);
   statements = prepare(db);
   return readState(db);
@@ -209,7 +212,9 @@ function work(): void {
   const idle = performance.now() - lastWork >= idleMs;
   const pressed = backlog.bytes > options.backlogBytesMax;
   const moreEvents = crowded() && trim(engineNow, trimRowsBusy);
-  if (backlog.size > 0 && (idle || pressed)) slice(sliceKeys);
+  // The further behind, the larger the slices: the bound holds also when batches are larger than a slice.
+  const slices = pressed ? Math.min(Math.floor(backlog.bytes / options.backlogBytesMax), 8) : 1;
+  if (backlog.size > 0 && (idle || pressed)) slice(slices * sliceKeys);
   else if (idle && !moreEvents && !trim(engineNow, trimRows) && !shrink()) return;
   schedule(moreEvents);
 }
@@ -293,7 +298,6 @@ port.on("message", (message: ToWriter) => {
       break;
     case "close":
       close();
-      say({ type: "closed" });
       port.close();
       break;
   }

@@ -1,12 +1,14 @@
 /** `holdfast serve`: starts, says in one block how to use it, and stops cleanly when told to. */
 import { readConfig, type ServeFlags } from "../../config.js";
-import { type Running, serve } from "../../serve.js";
+import type { Running } from "../../serve.js";
 import { makeLogger } from "./log.js";
 import { version } from "./program.js";
 
 export async function serveCommand(flags: ServeFlags): Promise<void> {
   const config = readConfig(flags, process.env);
   const logger = makeLogger(config.logLevel);
+  // Not before: a wrong setting is told at once.
+  const { serve } = await import("../../serve.js");
   const running = await serve(config, version, logger);
   process.stdout.write(banner(running));
   logger.info({ url: running.url, engine: running.store.facts.engine, version }, "serving");

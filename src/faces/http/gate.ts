@@ -9,21 +9,7 @@ import { hasRole, type Identity } from "../../service/identity.js";
 import type { Tokens } from "../../service/tokens.js";
 import type { Load } from "../../wire/routes.js";
 import { refuse } from "./answer.js";
-
-export interface GateLimits {
-  /** Requests per second and token; null: no limit. */
-  readonly ratePerSecond: number | null;
-  /** Requests in work at which new ones of a kind are refused. Waiting ones do not count. */
-  readonly inWorkMax: Readonly<Record<Load, number>>;
-  /** Event-loop delay at which they are refused, in ms. */
-  readonly lagMaxMs: Readonly<Record<Load, number>>;
-}
-
-export const gateLimitsDefault: GateLimits = {
-  ratePerSecond: 1000,
-  inWorkMax: { look: 2_000, take: 5_000, keep: 20_000, operate: 20_000 },
-  lagMaxMs: { look: 150, take: 300, keep: 5_000, operate: 10_000 },
-};
+import type { GateLimits } from "./gate-limits.js";
 
 const spaceHeader = "holdfast-space";
 const bearerPattern = /^Bearer ([\x21-\x7e]{1,512})$/i;
@@ -57,6 +43,8 @@ export class Gate {
   #lagMs = 0;
   inWork = 0;
   refused = 0;
+  /** From now on only those who look after the server get in. */
+  isStopping = false;
 
   constructor(
     readonly tokens: Tokens,
@@ -82,6 +70,10 @@ export class Gate {
 
   /** Refuses when there is no room for this kind of request. */
   admit(load: Load): void {
+    if (this.isStopping && load !== "operate")
+      refuse("unavailable", "The server is stopping: certainly not done. Try again shortly.", {
+        retryAfterMs: 1000,
+      });
     if (this.inWork < this.limits.inWorkMax[load] && this.#lagMs < this.limits.lagMaxMs[load]) return;
     this.refused++;
     refuse(

@@ -18,7 +18,8 @@ import { openapi } from "../../wire/openapi.js";
 import { type Route, type RouteId, routes } from "../../wire/routes.js";
 import { type Answer, problem, Refused } from "./answer.js";
 import type { Call, Desk, Handler } from "./call.js";
-import { Gate, type GateLimits } from "./gate.js";
+import { Gate } from "./gate.js";
+import type { GateLimits } from "./gate-limits.js";
 import * as jobs from "./jobs.js";
 import * as locks from "./locks.js";
 import { Metrics } from "./metrics.js";
@@ -51,6 +52,8 @@ const headerMax = 16_384;
 const headersMs = 10_000;
 const requestMs = 30_000;
 const keepAliveMs = 75_000;
+/** How often those two are looked at: Node's 30 s would let a slow sender stay four times as long. */
+const timeoutCheckMs = 2_000;
 
 export interface HttpFace {
   readonly app: FastifyInstance;
@@ -102,6 +105,7 @@ export function httpFace(desk: Desk, options: HttpOptions): HttpFace {
     app,
     stopping: () => {
       isReady = false;
+      gate.isStopping = true;
       desk.leases.close();
       streams.close();
     },
@@ -118,7 +122,12 @@ function makeApp(options: HttpOptions): FastifyInstance {
   const requestId = (): string => `req_${instance}${(++count).toString(36).padStart(6, "0")}`;
   const unreadable = answerUnreadable(requestId);
   // Without a Host header Node would answer by itself; checkHost says it in our words.
-  const bounds = { maxHeaderSize: headerMax, headersTimeout: headersMs, requireHostHeader: false };
+  const bounds = {
+    maxHeaderSize: headerMax,
+    headersTimeout: headersMs,
+    connectionsCheckingInterval: timeoutCheckMs,
+    requireHostHeader: false,
+  };
   const app = fastify({
     loggerInstance: options.logger as never,
     // A child logger per request costs more than the few lines that are ever logged: they name the request themselves.
@@ -129,6 +138,8 @@ function makeApp(options: HttpOptions): FastifyInstance {
     bodyLimit: bodyMax,
     trustProxy: options.trustProxy,
     forceCloseConnections: "idle",
+    // The gate refuses by itself, with our body.
+    return503OnClosing: false,
     keepAliveTimeout: keepAliveMs,
     requestTimeout: requestMs,
     routerOptions: {
@@ -197,6 +208,7 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
   const enter = (request: FastifyRequest, reply: FastifyReply): void => {
     applyCors(request, reply, options.corsOrigins);
     checkHost(request, options.hosts);
+    if (gate.isStopping) reply.header("connection", "close");
     gate.admit(route.load);
     const context: Context = { identity: null, space: "", inWork: true, arrivedAt: performance.now() };
     request.gateContext = context;

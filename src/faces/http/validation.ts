@@ -60,7 +60,7 @@ export function hasHalfCharacter(body: string, parsed: unknown): boolean {
 }
 
 function unknownField(word: string, known: readonly string[], part: "body" | "query"): string {
-  const hint = elsewhere[word];
+  const hint = Object.hasOwn(elsewhere, word) ? elsewhere[word] : undefined;
   if (hint !== undefined) return `Unknown field ${JSON.stringify(word)}: ${hint}.`;
   const near = nearest(word, known);
   const what = part === "body" ? "field" : "parameter";

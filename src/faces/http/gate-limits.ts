@@ -1,0 +1,17 @@
+/** How much the gate lets in. Apart from the gate, so that reading a configuration loads none of what answers need. */
+import type { Load } from "../../wire/routes.js";
+
+export interface GateLimits {
+  /** Requests per second and token; null: no limit. */
+  readonly ratePerSecond: number | null;
+  /** Requests in work at which new ones of a kind are refused. Waiting ones do not count. */
+  readonly inWorkMax: Readonly<Record<Load, number>>;
+  /** Event-loop delay at which they are refused, in ms. */
+  readonly lagMaxMs: Readonly<Record<Load, number>>;
+}
+
+export const gateLimitsDefault: GateLimits = {
+  ratePerSecond: 1000,
+  inWorkMax: { look: 2_000, take: 5_000, keep: 20_000, operate: 20_000 },
+  lagMaxMs: { look: 150, take: 300, keep: 5_000, operate: 10_000 },
+};
