@@ -166,10 +166,10 @@ function operatorToken(config: Config): OperatorToken {
     { name: operatorName, secret, role: "operator", reentrant: false },
   ];
   if (config.adminToken !== null) return { tokens: asStatic(config.adminToken), made: null, file: null };
-  if (config.tokens.length > 0) return { tokens: [], made: null, file: null };
   const file = operatorTokenFile(config.dataDir);
   const kept = keptToken(config.dataDir);
   if (kept !== null) return { tokens: asStatic(kept), made: null, file };
+  if (config.tokens.length > 0) return { tokens: [], made: null, file: null };
   const { token } = makeBearer();
   keepToken(config.dataDir, token);
   return { tokens: asStatic(token), made: token, file };

@@ -2,7 +2,7 @@
 import type { Decision, View } from "./decision.js";
 import { deciding } from "./draft.js";
 import { type Heir, noHeirs, type Successors, succeed } from "./heirs.js";
-import { lockKey } from "./keys.js";
+import { floorKey, lockKey } from "./keys.js";
 import { holdingNow, settled } from "./lease.js";
 import type { Policy } from "./limits.js";
 import type { LockRecord } from "./records.js";
@@ -11,6 +11,8 @@ import type { Holding } from "./refusal.js";
 export interface InspectReply {
   readonly lock: LockRecord | null;
   readonly holding: Holding | null;
+  /** The last token granted; where the record was cleaned up, the floor: nothing at or below it is granted again. */
+  readonly token: number;
   readonly now: number;
   readonly heirs: readonly Heir[];
 }
@@ -28,7 +30,8 @@ export function decideInspect(
     const lock = settled(draft, before);
     const heirs = lock === before ? [] : succeed(draft, space, name, lock, successors);
     const after = draft.get(key);
-    return { lock: after, holding: holdingNow(draft, after), now: draft.now, heirs };
+    const token = after?.token ?? draft.get(floorKey(space))?.token ?? 0;
+    return { lock: after, holding: holdingNow(draft, after), token, now: draft.now, heirs };
   });
 }
 

@@ -58,6 +58,8 @@ export interface ForceRelease {
 
 export interface ForceReleaseReply {
   readonly ended: Ended | null;
+  /** The last token granted, 0 if none is remembered. */
+  readonly token: number;
   readonly heirs: readonly Heir[];
 }
 
@@ -71,7 +73,11 @@ export function decideForceRelease(
   return deciding(view, policy, (draft) => {
     const lock = settled(draft, draft.get(lockKey(call.space, call.name)));
     if (lock === null || lock.lease === null)
-      return { ended: null, heirs: succeed(draft, call.space, call.name, lock, successors) };
+      return {
+        ended: null,
+        token: lock?.token ?? 0,
+        heirs: succeed(draft, call.space, call.name, lock, successors),
+      };
     const { by, reason } = call;
     const free = endLease(draft, lock, "forced", { at: draft.now, event: "released", by, reason });
     draft.put(auditKey(call.space, call.auditId), {
@@ -86,6 +92,10 @@ export function decideForceRelease(
       token: lock.token,
       gcAt: draft.now + policy.auditRetentionMs,
     });
-    return { ended: free.previous, heirs: succeed(draft, call.space, call.name, free, successors) };
+    return {
+      ended: free.previous,
+      token: free.token,
+      heirs: succeed(draft, call.space, call.name, free, successors),
+    };
   });
 }

@@ -92,7 +92,6 @@ export function decideExtend(
     const heirs: Heir[] = [];
     const lock = current(draft, call, heirs, successors);
     if ("refused" in lock) return { outcome: lock, heirs };
-    const capped = call.ttlMs > policy.ttlMaxMs;
     const wanted = draft.now + Math.min(call.ttlMs, policy.ttlMaxMs);
     const { lease } = lock;
     const lengthens = lease.expiresAt !== null && wanted > lease.expiresAt;
@@ -100,6 +99,9 @@ export function decideExtend(
     const next = lengthens ? prolongTo(draft, lock, { ...lease, expiresAt: wanted }) : lock;
     if (lengthens)
       raiseTtlHigh(draft, draft.get(floorKey(call.space)), call.space, Math.min(call.ttlMs, policy.ttlMaxMs));
-    return { outcome: { renewed: holdingOf(next, sessionOf(draft, next), draft.now), capped }, heirs };
+    const renewed = holdingOf(next, sessionOf(draft, next), draft.now);
+    // The policy's maximum or the end of the session cut it short.
+    const capped = renewed.expiresAt < draft.now + call.ttlMs;
+    return { outcome: { renewed, capped }, heirs };
   });
 }

@@ -1,5 +1,14 @@
 /** From a store's URL to its engine. The only place outside the engines' folders that knows their names. */
-import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
 import { dirname, resolve } from "node:path";
 import { policyDefault } from "../core/limits.js";
 import { type Store, StoreError } from "../store/store.js";
@@ -76,12 +85,25 @@ export async function restoreStore(
       wallNow: Date.now(),
       principal: request.principal,
       auditRetentionMs: policyDefault.auditRetentionMs,
+      recordRetentionMs: policyDefault.recordRetentionMs,
       auditId: request.auditId,
     });
     renameSync(partial, path);
+    syncDirectory(dirname(path));
     return { path, quietMs, leasesEnded };
+  } catch (error) {
+    if (error instanceof StoreError)
+      throw new StoreError(error.kind, error.message.replaceAll(partial, request.backup));
+    throw error;
   } finally {
     clear();
     lock.release();
   }
+}
+
+/** A new name is safe only once its directory is on the disk too. */
+function syncDirectory(path: string): void {
+  const descriptor = openSync(path, "r");
+  fsyncSync(descriptor);
+  closeSync(descriptor);
 }

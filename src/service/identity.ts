@@ -25,6 +25,10 @@ export function mayTouch(identity: Pick<Identity, "scopes">, name: string): bool
   return identity.scopes.some((scope) => scope === "*" || matches(scope, name));
 }
 
+/** Whether everything that `scope` covers is covered by these: nobody hands out more than it has. */
+export const covers = (identity: Pick<Identity, "scopes">, scope: string): boolean =>
+  mayTouch(identity, scope);
+
 /** Linear in the name's length, whatever the scope: no backtracking that a caller could make slow. */
 export function matches(scope: string, name: string): boolean {
   const parts = scope.split("*");

@@ -185,6 +185,12 @@ export class Tokens {
     );
   }
 
+  /** What a stored token may touch, or null if there is none of this id in the space. */
+  scopesOf(id: string, space: string): readonly string[] | null {
+    const known = this.#byId.get(id);
+    return known === undefined || known.identity.space !== space ? null : known.identity.scopes;
+  }
+
   async list(space: string): Promise<TokenRecord[]> {
     const records: TokenRecord[] = [];
     for await (const record of this.#stored(`${space}/`)) records.push(record);

@@ -37,9 +37,9 @@ export const errorMeanings = {
   invalid_lock_name: { statuses: [400], meaning: "The name breaks the rules for names." },
   invalid_ttl: { statuses: [400], meaning: "The TTL is not a whole number of seconds within the bounds." },
   invalid_input: {
-    statuses: [422, 400],
+    statuses: [422, 400, 408],
     meaning:
-      "422: a field is missing, unknown or mistyped, or a request id came with another body. 400: malformed JSON or too long.",
+      "422: a field is missing, unknown or mistyped, or a request id came with another body. 400: malformed JSON or too long. 408: the request did not arrive in time.",
   },
   lease_not_current: {
     statuses: [404, 400],
@@ -47,7 +47,7 @@ export const errorMeanings = {
   },
   not_found: { statuses: [404], meaning: "There is no such thing here, or it belongs to another." },
   method_not_allowed: { statuses: [405], meaning: "The path exists, with other methods." },
-  too_large: { statuses: [413], meaning: "The body is larger than the server reads." },
+  too_large: { statuses: [413, 431], meaning: "The body, or the headers, are larger than the server reads." },
   unsupported_media_type: { statuses: [415], meaning: "Bodies are JSON." },
   held: { statuses: [409], meaning: "Another owns it; the reply says who and until when." },
   delayed: { statuses: [409], meaning: "Nobody may take it until its lock delay is over." },

@@ -85,7 +85,8 @@ export function extendRequest(limits: WireLimits) {
     "ExtendRequest",
     {
       lease_id: leaseId(limits),
-      ttl_seconds: ttlSeconds(limits, "At least this long from now. Never shortens."),
+      // No maximum: what is beyond the policy's is cut to it, and the reply says so.
+      ttl_seconds: Type.Integer({ minimum: 1, description: "At least this long from now. Never shortens." }),
     },
     { examples: [{ lease_id: "ls_4mZq", ttl_seconds: 3600 }] },
   );

@@ -77,7 +77,7 @@ export function operateRoutes(limits: WireLimits): Route[] {
       id: "listAudit",
       path: "/audit",
       summary: "Read the audit trail",
-      description: "Force releases, changes of tokens and restores, the latest first, a page at a time.",
+      description: "Force releases, changes of tokens and restores, the oldest first, a page at a time.",
       access: "admin",
       query: auditQuery(limits),
       replies: { 200: { description: "One page.", schema: AuditList } },
@@ -99,7 +99,8 @@ export function operateRoutes(limits: WireLimits): Route[] {
       id: "health",
       path: "/health",
       summary: "Is it working",
-      description: "Touches the store, so 200 means that leases can be read and written.",
+      description:
+        "Touches the store: 200 means that it can be read, and that it has not just failed to write.",
       access: "open",
       replies: {
         200: { description: "Working.", schema: Health },

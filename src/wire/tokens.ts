@@ -87,7 +87,6 @@ export type TokenCreated = Static<typeof TokenCreated>;
 export const TokenView = reply("Token", {
   ...tokenFields,
   created_by: Type.String(),
-  last_used_at: Type.Optional(nullable(instant)),
 });
 export type TokenView = Static<typeof TokenView>;
 

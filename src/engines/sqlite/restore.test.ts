@@ -46,6 +46,7 @@ const restore = (path: string, clocks: TurnedClocks, quietMs?: number): Restored
   restoreCopy(path, {
     wallNow: clocks.wallAt,
     principal: "operator",
+    recordRetentionMs: 86_400_000,
     auditRetentionMs: 1_000_000,
     auditId: "audit-1",
     ...(quietMs === undefined ? {} : { quietMs }),
@@ -139,6 +140,7 @@ test("a backup that is taken while others write is one moment of the data", asyn
     const restored = restoreCopy(backup, {
       wallNow: Date.now(),
       principal: "p",
+      recordRetentionMs: 86_400_000,
       auditRetentionMs: 1,
       auditId: "a",
       quietMs: 0,

@@ -31,6 +31,8 @@ export interface RestoreOptions {
   readonly wallNow: number;
   readonly principal: string;
   readonly auditRetentionMs: number;
+  /** How long the names remember that a restore ended their leases. */
+  readonly recordRetentionMs: number;
   readonly auditId: string;
 }
 
@@ -160,7 +162,7 @@ function ended(lock: LockRecord, now: number, options: RestoreOptions): LockReco
     },
     dueAt: 0,
     availableAt: 0,
-    gcAt: now,
+    gcAt: now + options.recordRetentionMs,
   };
 }
 

@@ -57,7 +57,7 @@ function build(): Command {
     .option("--store <url>", "sqlite:FILE instead of a file in the data directory")
     .option(
       "--wait <duration>",
-      "grant nothing for this long, as 30m (default: the longest TTL in the backup)",
+      "grant nothing for this long, as 30m (default: the longest TTL ever granted in it)",
     )
     .option("--no-wait", "grant at once: only when every worker of before is surely gone")
     .option("--json", "print JSON")

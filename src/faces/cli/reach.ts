@@ -27,7 +27,7 @@ export interface Remote {
 }
 
 export const dataDirOf = (flags: { readonly data?: string }): string =>
-  resolve(flags.data ?? process.env.HOLDFAST_DATA ?? "./.holdfast");
+  resolve(flags.data || process.env.HOLDFAST_DATA || "./.holdfast");
 
 export const storeOf = (flags: { readonly data?: string; readonly store?: string }): string =>
   storeUrl(flags.store, process.env.HOLDFAST_STORE || null, dataDirOf(flags));

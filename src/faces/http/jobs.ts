@@ -22,9 +22,9 @@ import {
   requestOf,
   toCursor,
 } from "./call.js";
-import { acquire, asked, caller, isTrue, newLeaseId } from "./locks.js";
+import { acquire, asked, caller, defaultTtl, isTrue, newLeaseId } from "./locks.js";
 import { ownerOf } from "./present.js";
-import { jobRefusal } from "./refusals.js";
+import { jobRefusal, withinSight } from "./refusals.js";
 
 const ttlDefaultMs = 120_000;
 
@@ -42,7 +42,11 @@ function claimOf(
     owner: body.owner ?? null,
     metadata: metadataOf(call, body.metadata),
     ttlMs:
-      body.ttl_seconds === undefined ? (sessionId === null ? ttlDefaultMs : null) : body.ttl_seconds * 1000,
+      body.ttl_seconds === undefined
+        ? sessionId === null
+          ? defaultTtl(call, ttlDefaultMs)
+          : null
+        : body.ttl_seconds * 1000,
     delayMs: 0,
     sessionId,
     leaseId: newLeaseId(),
@@ -120,7 +124,8 @@ function noneFree(
   call: Call,
   refusals: readonly { readonly name: string; readonly refusal: Refusal }[],
 ): Answer {
-  const candidates = refusals.map(({ name, refusal }) => {
+  const candidates = refusals.map(({ name, refusal: decided }) => {
+    const refusal = withinSight(decided, name, (other) => mayTouch(call.identity, other));
     const { body, retryAfterMs } = jobRefusal(refusal, asked(call, name));
     const { code } = body as { code: string };
     const holding = refusal.refused === "held" ? refusal.holding : null;
@@ -180,8 +185,8 @@ export const releaseJob: Handler = async (call) => {
 
 export const getJob: Handler = async (call) => {
   const name = pathName(call, "read");
-  const { lock, holding } = await call.desk.leases.inspect(call.space, name);
-  return ok(call.desk.present.job(name, lock, holding));
+  const { lock, holding, token } = await call.desk.leases.inspect(call.space, name);
+  return ok(call.desk.present.job(name, lock, holding, token));
 };
 
 export const listJobs: Handler = async (call) => {
@@ -199,7 +204,7 @@ export const listJobs: Handler = async (call) => {
       (query.owner === undefined || ownerOf(lease) === query.owner),
   });
   const jobs = page.holdings.map((holding) =>
-    call.desk.present.job(holding.lock.name, holding.lock, holding),
+    call.desk.present.job(holding.lock.name, holding.lock, holding, holding.lock.token),
   );
   return ok({ jobs, next_cursor: toCursor(page.next) });
 };

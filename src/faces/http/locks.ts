@@ -15,7 +15,7 @@ import type {
 import type { ForceReleaseRequest } from "../../wire/operate.js";
 import { type Answer, ok, refuse } from "./answer.js";
 import { type Call, fromCursor, type Handler, pageLimit, pathName, requestOf, toCursor } from "./call.js";
-import { lockRefusal } from "./refusals.js";
+import { lockRefusal, withinSight } from "./refusals.js";
 
 const ttlDefaultMs = 60_000;
 
@@ -36,7 +36,7 @@ export const acquireLock: Handler = async (call) => {
     principal: call.identity.principal,
     owner: null,
     metadata,
-    ttlMs: ttlMs ?? (sessionId === null ? ttlDefaultMs : null),
+    ttlMs: ttlMs ?? (sessionId === null ? defaultTtl(call, ttlDefaultMs) : null),
     delayMs: (body.lock_delay_seconds ?? 0) * 1000,
     sessionId,
     leaseId: newLeaseId(),
@@ -52,6 +52,10 @@ export const acquireLock: Handler = async (call) => {
     lockRefusal,
   );
 };
+
+/** What a lease gets that names no TTL, within what the operator allows. */
+export const defaultTtl = (call: Call, ms: number): number =>
+  Math.min(ms, call.desk.limits.ttlSecondsMax * 1000);
 
 export const newLeaseId = (): string => `ls_${randomUUID()}`;
 
@@ -72,7 +76,10 @@ export async function acquire(
     throw error;
   });
   const { outcome, waiters, position } = acquired;
-  if (!("granted" in outcome)) return refused(outcome, { name: claim.name, waiters, position, present });
+  if (!("granted" in outcome)) {
+    const seen = withinSight(outcome, claim.name, (name) => mayTouch(call.identity, name));
+    return refused(seen, { name: claim.name, waiters, position, present });
+  }
   if (wait !== null) {
     const unheard = (): void => leases.unheard(acquired.claim, outcome.granted);
     if (wait.gone.aborted) unheard();
@@ -175,11 +182,11 @@ export const isTrue = (flag: string | undefined): boolean => flag === "true" || 
 
 export const checkLock: Handler = async (call) => {
   const name = pathName(call, "read");
-  const { lock, holding } = await call.desk.leases.inspect(call.space, name);
+  const { token, holding } = await call.desk.leases.inspect(call.space, name);
   const { fencing_token } = call.body as CheckRequest;
   return ok({
     current: holding !== null && holding.lock.token === fencing_token,
-    fencing_token: lock?.token ?? 0,
+    fencing_token: token,
   });
 };
 
@@ -187,7 +194,7 @@ export const forceReleaseLock: Handler = async (call) => {
   const name = pathName(call, "write");
   const { reason } = call.body as ForceReleaseRequest;
   const by = call.identity.principal;
-  const { ended } = await call.desk.leases.forceRelease({
+  const { ended, token } = await call.desk.leases.forceRelease({
     space: call.space,
     name,
     by,
@@ -197,7 +204,7 @@ export const forceReleaseLock: Handler = async (call) => {
   return ok({
     name,
     released: ended !== null,
-    fencing_token: ended?.token ?? 0,
+    fencing_token: token,
     holder:
       ended === null
         ? null

@@ -1,5 +1,5 @@
 /** Prometheus metrics. Labels are routes and statuses, never a lease name or a holder. */
-import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { Leases } from "../../service/leases.js";
 import { type RouteId, routeIds } from "../../wire/route.js";
 import type { Gate } from "./gate.js";
@@ -47,17 +47,28 @@ export class Metrics {
         },
       });
     };
+    const counter = (name: string, help: string, read: () => number): void => {
+      new Counter({
+        name: `holdfast_${name}`,
+        help,
+        registers,
+        collect() {
+          this.reset();
+          this.inc(read());
+        },
+      });
+    };
     const { counters, queues, policy, upkeep } = leases;
     gauge("waiters", "Requests that wait for a name", () => queues.size);
     gauge("streams", "Open watch streams", () => streams.size);
     gauge("requests_in_work", "Requests being worked on, waiting ones not counted", () => gate.inWork);
-    gauge("overload_refusals_total", "Requests refused because the server was busy", () => gate.refused);
+    counter("overload_refusals_total", "Requests refused because the server was busy", () => gate.refused);
     gauge("loop_lag_ms", "Recent delay of the event loop", () => gate.lagMs);
-    gauge("grants_total", "Leases granted by this process", () => counters.granted);
-    gauge("refusals_total", "Acquires refused by this process", () => counters.refused);
-    gauge("settled_total", "Due records settled by this process", () => upkeep.settled);
-    gauge("releases_total", "Leases released through this process", () => counters.released);
-    gauge("cleaned_total", "Records removed by clean-up", () => upkeep.cleaned);
+    counter("grants_total", "Leases granted by this process", () => counters.granted);
+    counter("refusals_total", "Acquires refused by this process", () => counters.refused);
+    counter("settled_total", "Due records settled by this process", () => upkeep.settled);
+    counter("releases_total", "Leases released through this process", () => counters.released);
+    counter("cleaned_total", "Records removed by clean-up", () => upkeep.cleaned);
     gauge(
       "record_retention_seconds",
       "How long a free name is remembered",

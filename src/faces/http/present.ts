@@ -21,7 +21,7 @@ export const ownerOf = (who: { owner: string | null; principal: string }): strin
 
 /** A third of the TTL: two renewals may be lost before the lease is. */
 export function renewAfter({ lock, expiresAt, now }: Holding): number {
-  return Math.floor((lock.lease.ttlMs ?? remaining(expiresAt, now)) / 3);
+  return Math.floor(Math.min(lock.lease.ttlMs ?? Number.POSITIVE_INFINITY, remaining(expiresAt, now)) / 3);
 }
 
 /** Metadata is text on the lock face; a job's object is its JSON there. */
@@ -100,7 +100,7 @@ export class Presenter {
     };
   }
 
-  lock(name: string, { lock, holding }: InspectReply, waiters: number): object {
+  lock(name: string, { lock, holding, token }: InspectReply, waiters: number): object {
     const previous = lock?.previous ? { previous: this.previous(lock.previous) } : {};
     if (holding !== null) return { ...this.heldLock(holding, waiters), ...previous };
     return {
@@ -108,7 +108,7 @@ export class Presenter {
       status: "free",
       holder: null,
       holder_id: null,
-      fencing_token: lock?.token ?? 0,
+      fencing_token: token,
       expires_at: null,
       expires_in_ms: null,
       metadata: null,
@@ -176,7 +176,7 @@ export class Presenter {
     };
   }
 
-  job(jobId: string, lock: LockRecord | null, holding: Holding | null): object {
+  job(jobId: string, lock: LockRecord | null, holding: Holding | null, token: number): object {
     const lease = holding?.lock.lease ?? null;
     const outcome = lock?.outcome ?? null;
     return {
@@ -189,7 +189,7 @@ export class Presenter {
       since: lease === null ? null : this.instants.text(lease.since),
       last_heartbeat_at: lease === null ? null : this.instants.text(lease.renewedAt),
       ...(holding === null ? { expires_at: null, expires_in_ms: null } : this.expiry(holding)),
-      token: lock?.token ?? 0,
+      token,
       attempts: lock?.attempts ?? 0,
       ...(outcome === null
         ? {}

@@ -147,5 +147,17 @@ function answer(table: Table, refusal: Refusal, asked: Asked): Answer {
   return row(refusal, asked);
 }
 
+/**
+ * A name that overlaps may lie outside what the caller may see: then it learns that the name is taken, and until
+ * when, but not by whom and for what.
+ */
+export function withinSight(refusal: Refusal, name: string, sees: (name: string) => boolean): Refusal {
+  if (refusal.refused !== "held" || refusal.holding.lock.name === name || sees(refusal.holding.lock.name))
+    return refusal;
+  const { lock } = refusal.holding;
+  const lease = { ...lock.lease, principal: "another", owner: null, sessionHash: null, metadata: null };
+  return { refused: "held", holding: { ...refusal.holding, lock: { ...lock, name, lease } } };
+}
+
 export const lockRefusal = (refusal: Refusal, asked: Asked): Answer => answer(lockTable, refusal, asked);
 export const jobRefusal = (refusal: Refusal, asked: Asked): Answer => answer(jobTable, refusal, asked);

@@ -289,6 +289,8 @@ function leaveWork(gate: Gate, context: Context): void {
 const isOpenHere = (route: Route, request: FastifyRequest): boolean =>
   route.id === "metrics" &&
   request.headers.authorization === undefined &&
+  request.headers["x-forwarded-for"] === undefined &&
+  request.headers.forwarded === undefined &&
   (request.ips ?? [request.ip]).every((ip) => /^(127\.|::1$|::ffff:127\.)/.test(ip));
 
 function send(reply: FastifyReply, { status, body, retryAfterMs }: Answer): void {

@@ -1,7 +1,7 @@
 /** Handlers of /tokens, /audit and /whoami. */
 import { afterPrefix } from "../../core/keys.js";
 import type { TokenRefusal } from "../../core/token.js";
-import { hasRole } from "../../service/identity.js";
+import { covers, hasRole } from "../../service/identity.js";
 import type { AuditQuery } from "../../wire/operate.js";
 import type { CreateTokenRequest } from "../../wire/tokens.js";
 import { type Answer, ok, problem, refuse } from "./answer.js";
@@ -30,6 +30,7 @@ export const createToken: Handler = async (call) => {
       `This token acts in the space ${call.space} only; the operator's token may name another.`,
     );
   if (!spacePattern.test(space)) return refuse("invalid_input", "space must be 1 to 64 of A-Z a-z 0-9 . _ -");
+  refuseWider(call, body.scopes ?? ["*"]);
   const reply = await call.desk.tokens.create(
     {
       name: body.name,
@@ -45,6 +46,16 @@ export const createToken: Handler = async (call) => {
   return { status: 201, body: { ...call.desk.present.token(reply.record), token: reply.token } };
 };
 
+/** Who may touch little must not get at more by way of a token it makes or renews. */
+function refuseWider(call: Call, scopes: readonly string[]): void {
+  const wider = scopes.find((scope) => !covers(call.identity, scope));
+  if (wider !== undefined)
+    refuse(
+      "forbidden",
+      `The scope ${wider} is wider than this token's own (${call.identity.scopes.join(" ")}). Ask an admin that covers it.`,
+    );
+}
+
 export const listTokens: Handler = async (call) => {
   const records = await call.desk.tokens.list(call.space);
   return ok({ tokens: records.map((record) => call.desk.present.token(record)) });
@@ -58,6 +69,7 @@ export const revokeToken: Handler = async (call) => {
 };
 
 export const rotateToken: Handler = async (call) => {
+  refuseWider(call, call.desk.tokens.scopesOf(tokenId(call), call.space) ?? []);
   const reply = await call.desk.tokens.rotate(tokenId(call), call.space, call.identity.principal);
   if ("refused" in reply) return refusals[reply.refused]();
   return ok({ ...call.desk.present.token(reply.record), token: reply.token });

@@ -13,6 +13,7 @@ export interface Failure {
 /** Words that other lock services use and that mean something else here. */
 const elsewhere: Readonly<Record<string, string>> = {
   acl: "who may touch a name is decided by token scopes: holdfast token create --scope 'deploy-*'",
+  wait_seconds: "a claim among candidates does not wait; wait for one job with POST /jobs/{id}/claim",
   ttl: "the field is ttl_seconds, a whole number",
 };
 
