@@ -27,8 +27,8 @@ before(async () => {
   server = await startServer();
 });
 after(async () => {
-  assert.ok(!server.stderr().includes('"level":50'), server.stderr());
   await server.stop();
+  assert.ok(!server.stderr().includes('"level":50'), server.stderr());
 });
 
 /** Every byte as %XX, however harmless. */

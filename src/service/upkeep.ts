@@ -118,19 +118,21 @@ export class Upkeep {
   }
 
   async #serveAfter(space: string, freed: string): Promise<void> {
-    if (this.store.facts.order === "cluster" && this.queues.count(space, freed) > 0)
-      await this.#serve(space, freed);
-    if (!hasOverlap(freed)) return;
-    for (const name of this.queues.overlapping(space, freed)) await this.#serve(space, name);
+    const overlaps = hasOverlap(freed);
+    if ((overlaps || this.store.facts.order === "cluster") && this.queues.count(space, freed) > 0)
+      await this.serve(space, freed);
+    if (!overlaps) return;
+    for (const name of this.queues.overlapping(space, freed)) await this.serve(space, name);
   }
 
   async #serveAll(): Promise<void> {
     const names = new Map<string, Claim>();
     for (const waiter of this.queues.all()) names.set(waiter.queueName, waiter.claim);
-    for (const { space, name } of names.values()) await this.#serve(space, name);
+    for (const { space, name } of names.values()) await this.serve(space, name);
   }
 
-  async #serve(space: string, name: string): Promise<void> {
+  /** Offers the name to its waiters, if it is free. */
+  async serve(space: string, name: string): Promise<void> {
     await this.steps.run(
       [lockKey(space, name), floorKey(space)],
       (view, heirs) => decideServe(view, space, name, this.policy, heirs),

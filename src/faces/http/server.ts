@@ -13,11 +13,11 @@ import fastify, {
 } from "fastify";
 import type { Logger } from "pino";
 import type { Identity } from "../../service/identity.js";
-import { StoreError } from "../../store/store.js";
 import { openapi } from "../../wire/openapi.js";
 import { type Route, type RouteId, routes } from "../../wire/routes.js";
 import { type Answer, problem, Refused } from "./answer.js";
 import type { Call, Desk, Handler } from "./call.js";
+import { answerTo, bodyMax } from "./failures.js";
 import { Gate } from "./gate.js";
 import type { GateLimits } from "./gate-limits.js";
 import * as jobs from "./jobs.js";
@@ -29,7 +29,7 @@ import * as sessions from "./sessions.js";
 import { type StreamLimits, Streams, watchLock, watchLocks } from "./stream.js";
 import * as tokens from "./tokens.js";
 import { answerUnreadable } from "./unreadable.js";
-import { type Failure, hasHalfCharacter, invalid } from "./validation.js";
+import { checkOf, hasHalfCharacter } from "./validation.js";
 
 export interface HttpOptions {
   readonly gate: GateLimits;
@@ -44,8 +44,6 @@ export interface HttpOptions {
   readonly logger: Logger;
 }
 
-/** Bytes. A bulk heartbeat of 1000 leases with the longest names fits; anything else is far smaller. */
-const bodyMax = 1_048_576;
 /** Bytes of the request line and headers together. */
 const headerMax = 16_384;
 /** Milliseconds in which a request's headers, and all of it, must have arrived. */
@@ -62,16 +60,16 @@ export interface HttpFace {
   close(): Promise<void>;
 }
 
+/** What the gate found out about a request. */
 interface Context {
   identity: Identity | null;
   space: string;
-  inWork: boolean;
-  arrivedAt: number;
+  readonly arrivedAt: number;
 }
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** What the gate found out; null until it has. */
+    /** Set by the gate before a body is read. */
     gateContext: Context | null;
   }
 }
@@ -147,15 +145,6 @@ function makeApp(options: HttpOptions): FastifyInstance {
       maxParamLength: headerMax,
       onBadUrl: unreadable.badUrl,
     },
-    ajv: {
-      customOptions: {
-        coerceTypes: false,
-        removeAdditional: false,
-        useDefaults: false,
-        allErrors: false,
-        strict: false,
-      },
-    },
     clientErrorHandler: unreadable.clientError,
     ...(options.tls === null ? { http: bounds } : { https: { ...options.tls, ...bounds } }),
   } as never) as unknown as FastifyInstance;
@@ -201,88 +190,78 @@ interface Registering {
   readonly options: HttpOptions;
 }
 
+/**
+ * A route with a body is let in before its body is read; one without does it all in the handler, because each of
+ * Fastify's hooks costs every request a little.
+ */
 function register(app: FastifyInstance, route: Route, handler: Handler, at: Registering): void {
   const { gate, metrics, options } = at;
-  const waits = route.load === "take";
+  const check = checkOf(route);
+  const readsBody = route.body !== undefined;
   const isStream = route.path.endsWith("/watch");
-  const enter = (request: FastifyRequest, reply: FastifyReply): void => {
+  const enter = (request: FastifyRequest, reply: FastifyReply): Context => {
     applyCors(request, reply, options.corsOrigins);
     checkHost(request, options.hosts);
     if (gate.isStopping) reply.header("connection", "close");
     gate.admit(route.load);
-    const context: Context = { identity: null, space: "", inWork: true, arrivedAt: performance.now() };
-    request.gateContext = context;
-    gate.inWork++;
-    if (route.access === "open" || isOpenHere(route, request)) return;
+    const context: Context = { identity: null, space: "", arrivedAt: performance.now() };
+    if (route.access === "open" || isOpenHere(route, request)) return context;
     const identity = gate.identify(request.raw.socket, request.headers);
     gate.limitRate(identity);
     gate.requireRole(identity, route.access);
     context.identity = identity;
     context.space = gate.spaceOf(identity, request.headers);
+    return context;
   };
+  /** Who waits its turn, or only listens, does no work: it must not count as load. */
+  const isIdle = (body: unknown): boolean =>
+    isStream || (route.load === "take" && ((body as { wait_seconds?: number }).wait_seconds ?? 0) > 0);
   app.route({
     method: route.method,
     url: route.path.replace(/\{(\w+)\}/g, ":$1"),
-    schema: {
-      ...(route.body === undefined ? {} : { body: route.body }),
-      ...(route.query === undefined ? {} : { querystring: route.query }),
-    },
-    onRequest: (request, reply, done) => {
-      reply.header("x-request-id", request.id);
-      try {
-        enter(request, reply);
-        done();
-      } catch (error) {
-        done(error as Error);
-      }
-    },
-    preValidation: (request, _reply, done) => {
-      if (request.body === undefined && route.body !== undefined) request.body = {};
-      done();
-    },
+    ...(readsBody
+      ? {
+          onRequest: (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => {
+            try {
+              request.gateContext = enter(request, reply);
+              done();
+            } catch (error) {
+              done(error as Error);
+            }
+          },
+        }
+      : {}),
     handler: (request, reply) => {
-      const context = request.gateContext;
-      if (context === null) throw new Error("a request without its context");
-      // Who waits its turn does no work: it must not count as load.
-      if (isStream || (waits && ((request.body as { wait_seconds?: number }).wait_seconds ?? 0) > 0))
-        leaveWork(gate, context);
+      const context = request.gateContext ?? enter(request, reply);
+      const body = readsBody ? (request.body ?? {}) : undefined;
+      const { query } = request;
+      const wrong = check(body, query);
+      const works = wrong === null && !isIdle(body);
+      if (works) gate.inWork++;
+      const finish = (answer: Answer | null): void => {
+        if (works) gate.inWork--;
+        metrics.record(route.id, answer?.status ?? 200, (performance.now() - context.arrivedAt) / 1000);
+        if (answer !== null) send(reply, answer);
+      };
+      if (wrong !== null) {
+        finish(wrong);
+        return;
+      }
+      const { space } = context;
       const call: Call = {
         desk: at.desk,
         identity: context.identity as Identity,
-        space: context.space,
-        body: request.body,
-        query: request.query,
+        space,
+        body,
+        query,
         request,
         reply,
       };
-      handler(call).then(
-        (answer) => {
-          if (answer !== null) send(reply, answer);
-        },
-        (error: unknown) => reply.send(error),
-      );
+      handler(call).then(finish, (error: unknown) => finish(answerTo(error, request)));
     },
-    onResponse: (request, reply, done) => {
-      const context = request.gateContext;
-      if (context !== null) {
-        leaveWork(gate, context);
-        metrics.record(route.id, reply.statusCode, (performance.now() - context.arrivedAt) / 1000);
-      }
-      done();
-    },
-    ...(isStream ? { exposeHeadRoute: false } : {}),
-    attachValidation: false,
-    config: { known: { body: fieldsOf(route.body), query: fieldsOf(route.query) } },
+    // A HEAD of these would make a whole stream or copy for nothing.
+    ...(isStream || route.id === "backup" ? { exposeHeadRoute: false } : {}),
   });
-}
-
-const fieldsOf = (schema: unknown): string[] =>
-  Object.keys((schema as { properties?: object } | undefined)?.properties ?? {});
-
-function leaveWork(gate: Gate, context: Context): void {
-  if (!context.inWork) return;
-  context.inWork = false;
-  gate.inWork--;
 }
 
 /** Metrics need no token from this machine itself: every hop must be, since a caller can claim what it likes. */
@@ -294,7 +273,7 @@ const isOpenHere = (route: Route, request: FastifyRequest): boolean =>
   (request.ips ?? [request.ip]).every((ip) => /^(127\.|::1$|::ffff:127\.)/.test(ip));
 
 function send(reply: FastifyReply, { status, body, retryAfterMs }: Answer): void {
-  reply.code(status);
+  reply.code(status).header("x-request-id", reply.request.id);
   if (status >= 400) {
     if (retryAfterMs !== undefined)
       reply.header("retry-after", String(Math.max(1, Math.ceil(retryAfterMs / 1000))));
@@ -337,48 +316,6 @@ function answerTheRest(app: FastifyInstance, table: readonly Route[], options: H
   app.setErrorHandler((error: FastifyError, request, reply) => {
     // That nothing is there matters more than what is wrong with the body.
     if (request.is404) return answerUnknown(request, reply);
-    reply.header("x-request-id", request.id);
-    const answer = answerTo(error, request);
-    if (answer.status >= 500 && answer.status !== 503)
-      request.log.error({ err: error, request_id: request.id }, "a request failed");
-    send(reply, answer);
+    send(reply, answerTo(error, request));
   });
 }
-
-function answerTo(error: FastifyError, request: FastifyRequest): Answer {
-  if (error instanceof Refused) return error.answer;
-  if (error instanceof StoreError) return storeAnswer(error);
-  const { known } = request.routeOptions.config as { known?: { body: string[]; query: string[] } };
-  if (error.validation !== undefined) {
-    const part = error.validationContext === "querystring" ? "query" : "body";
-    return invalid(error.validation[0] as unknown as Failure | undefined, known?.[part] ?? [], part);
-  }
-  switch (error.statusCode) {
-    case 413:
-      return problem("too_large", `The body is larger than ${bodyMax} bytes.`);
-    case 415:
-      return problem(
-        "unsupported_media_type",
-        "Send the body as JSON, with the header Content-Type: application/json.",
-      );
-    case 400:
-      return problem("invalid_input", `The body could not be read: ${error.message}.`, { status: 400 });
-    default:
-      return problem("internal", "Something went wrong here. The log has more under this request id.", {
-        status: 500,
-      });
-  }
-}
-
-function storeAnswer(error: StoreError): Answer {
-  if (error.kind === "unknown")
-    return problem(
-      "unknown_outcome",
-      `It may have been done: ${error.message}. Repeat with the same request id to learn.`,
-      { retryAfterMs: 1000 },
-    );
-  if (error.kind === "unsupported") return refusedByStore(error);
-  return problem("unavailable", `Certainly not done: ${error.message}. Try again.`, { retryAfterMs: 1000 });
-}
-
-const refusedByStore = (error: StoreError): Answer => problem("conflict", error.message);

@@ -1,13 +1,41 @@
-/** What a failed check of a body or query means to the caller: the status, the code, and the nearest right word. */
+/**
+ * Checking a body and a query against the wire's schemas, and what a failed check means to the caller: the status,
+ * the code, and the nearest right word.
+ */
+import { Ajv, type ValidateFunction } from "ajv";
 import { nearest } from "../../wire/nearest.js";
+import type { Route } from "../../wire/routes.js";
 import { type Answer, problem } from "./answer.js";
 
+// Nothing is changed to fit: what is not as the schema says is refused.
+const ajv = new Ajv({ strict: false, validateFormats: false });
+
+/** What is wrong with a body and a query, or null. */
+export type Check = (body: unknown, query: unknown) => Answer | null;
+
+export function checkOf(route: Route): Check {
+  const body = checkPart(route.body, "body");
+  const query = checkPart(route.query, "query");
+  if (body === null && query === null) return () => null;
+  return (givenBody, givenQuery) => body?.(givenBody) ?? query?.(givenQuery) ?? null;
+}
+
+function checkPart(
+  schema: object | undefined,
+  part: "body" | "query",
+): ((value: unknown) => Answer | null) | null {
+  if (schema === undefined) return null;
+  const validate: ValidateFunction = ajv.compile(schema);
+  const known = Object.keys((schema as { properties?: object }).properties ?? {});
+  return (value) => (validate(value) ? null : invalid(validate.errors?.[0], known, part));
+}
+
 /** What Ajv says about one failure. */
-export interface Failure {
+interface Failure {
   readonly keyword: string;
   readonly instancePath: string;
   readonly params: Readonly<Record<string, unknown>>;
-  readonly message?: string;
+  readonly message?: string | undefined;
 }
 
 /** Words that other lock services use and that mean something else here. */
@@ -17,11 +45,7 @@ const elsewhere: Readonly<Record<string, string>> = {
   ttl: "the field is ttl_seconds, a whole number",
 };
 
-export function invalid(
-  failure: Failure | undefined,
-  known: readonly string[],
-  part: "body" | "query",
-): Answer {
+function invalid(failure: Failure | undefined, known: readonly string[], part: "body" | "query"): Answer {
   if (failure === undefined) return problem("invalid_input", `The ${part} is not valid.`);
   const field =
     failure.instancePath.slice(1).replaceAll("/", ".") || String(failure.params["missingProperty"] ?? "");
