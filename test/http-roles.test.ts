@@ -106,8 +106,10 @@ const lease = async ({ name, as }: Preparing): Promise<string> =>
   (await ok(server, "acquireLock", { ...as, name, body: {} })).lease_id;
 const session = async ({ as }: Preparing): Promise<string> =>
   (await ok(server, "createSession", as)).session_id;
+/** Within what every admin here may touch: nobody hands out more than it has. */
+const newToken = () => ({ name: fresh("role"), scopes: [`${inScope}*`] });
 const token = async ({ as }: Preparing): Promise<string> =>
-  (await ok<TokenBody>(server, "createToken", { ...as, body: { name: fresh("role") } })).id;
+  (await ok<TokenBody>(server, "createToken", { ...as, body: newToken() })).id;
 const plain =
   (status = 200, request: Call = {}) =>
   (): Ready => ({ request, status });
@@ -150,7 +152,7 @@ const requests: Record<RouteId, (prepare: Preparing) => Promise<Ready> | Ready> 
   keepaliveSession: async (at) => ({ request: { name: await session(at) }, status: 200 }),
   getSession: async (at) => ({ request: { name: await session(at) }, status: 200 }),
   deleteSession: async (at) => ({ request: { name: await session(at) }, status: 204 }),
-  createToken: () => ({ request: { body: { name: fresh("role") } }, status: 201 }),
+  createToken: () => ({ request: { body: newToken() }, status: 201 }),
   listTokens: plain(),
   revokeToken: async (at) => ({ request: { name: await token(at) }, status: 204 }),
   rotateToken: async (at) => ({ request: { name: await token(at) }, status: 200 }),

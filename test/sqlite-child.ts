@@ -2,16 +2,16 @@
 // what was acknowledged to it, the moment it was.
 //   node sqlite-child.js PATH OPTIONS hold                 opens, says `ready`, waits
 //   node sqlite-child.js PATH OPTIONS load CALLERS         increments names for ever: `ack NAME TOKEN`
-//   node sqlite-child.js PATH OPTIONS random SEED          the life of that seed: `ack STEP`
+//   node sqlite-child.js PATH OPTIONS random SEED BREADTH  the life of that seed: `ack STEP`
 //   node sqlite-child.js PATH OPTIONS batches              obeys sqlite-faults.test.ts
 import { createInterface } from "node:readline";
 import { openSqlite, type SqliteOptions } from "../src/engines/sqlite/open.js";
 import { systemClocks } from "../src/store/clock.js";
 import { StoreError } from "../src/store/store.js";
-import { randomWrites } from "./random-writes.js";
+import { narrow, randomWrites, wide } from "./random-writes.js";
 import { bump, TurnedClocks, tokenOf, until } from "./store-lab.js";
 
-const [path = "", options = "{}", mode = "", argument = ""] = process.argv.slice(2);
+const [path = "", options = "{}", mode = "", argument = "", breadth = ""] = process.argv.slice(2);
 const say = (line: string): void => {
   process.stdout.write(`${line}\n`);
 };
@@ -41,7 +41,7 @@ async function load(name: string): Promise<void> {
 }
 
 async function live(seed: number): Promise<void> {
-  const next = randomWrites(seed);
+  const next = randomWrites(seed, breadth === "wide" ? wide : narrow);
   for (;;) say(`ack ${await next(store)}`);
 }
 

@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { MemoryStore } from "../src/engines/memory/store.js";
-import { openSqlite, type SqliteOptions } from "../src/engines/sqlite/open.js";
+import type { SqliteOptions } from "../src/engines/sqlite/open.js";
 import type { Cursor } from "../src/store/store.js";
 import { isStoreError } from "./conformance.js";
-import { assertSame, randomWrites } from "./random-writes.js";
+import { assertSame, narrow, randomWrites, wide } from "./random-writes.js";
+import { openSqlite } from "./sqlite-lab.js";
 import { SqliteChild } from "./sqlite-process.js";
 import { bump, follow, scratch, seeded, take, tokenOf, told } from "./store-lab.js";
 
@@ -102,27 +103,35 @@ test(`kill -9 under load, ${rounds} times: every acknowledged write is there, to
   assert.ok(writes > 100, `${writes} writes are too few to mean anything`);
 });
 
-test("after kill -9 a store holds exactly the steps up to some moment, whatever was still in the log", async (t) => {
-  const dir = scratch(t);
-  const random = seeded(Date.now() % 1_000_000);
-  for (let round = 0; round < 4; round++) {
-    const seed = random(1_000_000);
-    const path = join(dir, `data-${round}.db`);
-    const child = new SqliteChild(
-      path,
-      ["random", String(seed)],
-      round % 2 ? { backlogBytesMax: 2_000, cacheRecordsMax: 3 } : {},
-    );
-    await child.said(50 + random(400));
-    await child.kill();
-    const acked = child.lines.length - 1;
-    const store = await openSqlite({ path, cacheRecordsMax: 5 });
-    const steps = Number((await store.head()).split("-")[1]);
-    assert.ok(steps === acked || steps === acked + 1, `seed ${seed}: ${steps} steps, ${acked} acknowledged`);
-    const model = new MemoryStore();
-    const next = randomWrites(seed);
-    for (let step = 0; step < steps; step++) await next(model);
-    await assertSame(store, model, seed, "after the kill");
-    await store.close();
-  }
-});
+for (const [what, breadth] of [
+  ["few names", narrow],
+  ["more names than one slice takes", wide],
+] as const)
+  test(`after kill -9 a store holds exactly the steps up to some moment: ${what}`, async (t) => {
+    const dir = scratch(t);
+    const random = seeded(Date.now() % 1_000_000);
+    for (let round = 0; round < 3; round++) {
+      const seed = random(1_000_000);
+      const path = join(dir, `data-${round}.db`);
+      const options = round % 2 ? {} : { backlogBytesMax: 2_000, cacheRecordsMax: 3 };
+      const child = new SqliteChild(
+        path,
+        ["random", String(seed), breadth === wide ? "wide" : "narrow"],
+        options,
+      );
+      await child.said(breadth === wide ? 10 + random(40) : 50 + random(400));
+      await child.kill();
+      const acked = child.lines.length - 1;
+      const store = await openSqlite({ path, cacheRecordsMax: 5 });
+      const steps = Number((await store.head()).split("-")[1]);
+      assert.ok(
+        steps === acked || steps === acked + 1,
+        `seed ${seed}: ${steps} steps, ${acked} acknowledged`,
+      );
+      const model = new MemoryStore();
+      const next = randomWrites(seed, breadth);
+      for (let step = 0; step < steps; step++) await next(model);
+      await assertSame(store, model, { seed, breadth }, "after the kill");
+      await store.close();
+    }
+  });

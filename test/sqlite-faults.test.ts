@@ -6,8 +6,8 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { openSqlite } from "../src/engines/sqlite/open.js";
 import { StoreError } from "../src/store/store.js";
+import { openSqlite } from "./sqlite-lab.js";
 import { SqliteChild } from "./sqlite-process.js";
 import { bump, held, putLock, scratch, tokenOf, until } from "./store-lab.js";
 

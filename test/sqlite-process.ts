@@ -1,5 +1,6 @@
 // Starts test/sqlite-child.ts and listens to it.
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import { after } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { SqliteOptions } from "../src/engines/sqlite/open.js";
 
@@ -78,6 +79,8 @@ export class SqliteChild {
 }
 
 const children = new Set<ChildProcessWithoutNullStreams>();
-process.once("exit", () => {
+const killAll = (): void => {
   for (const child of children) child.kill("SIGKILL");
-});
+};
+after(killAll);
+process.once("exit", killAll);

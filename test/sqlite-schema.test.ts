@@ -10,9 +10,9 @@ import type { Claim } from "../src/core/lease.js";
 import { policyDefault } from "../src/core/limits.js";
 import { decideKeepalive } from "../src/core/session.js";
 import { openDatabase } from "../src/engines/sqlite/binding.js";
-import { openSqlite } from "../src/engines/sqlite/open.js";
 import { schemaVersion } from "../src/engines/sqlite/schema.js";
 import type { Store } from "../src/store/store.js";
+import { openSqlite } from "./sqlite-lab.js";
 import { claim, everything, follow, get, scratch, space, TurnedClocks, take } from "./store-lab.js";
 
 const stored = (version: number): string =>

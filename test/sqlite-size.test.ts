@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { tokenKey } from "../src/core/keys.js";
-import { openSqlite } from "../src/engines/sqlite/open.js";
 import type { SqliteStore } from "../src/engines/sqlite/store.js";
+import { openSqlite } from "./sqlite-lab.js";
 import { bump, drafting, marker, scratch, tokenOf, until } from "./store-lab.js";
 
 const megabyte = 2 ** 20;

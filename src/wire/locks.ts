@@ -85,8 +85,7 @@ export function extendRequest(limits: WireLimits) {
     "ExtendRequest",
     {
       lease_id: leaseId(limits),
-      // No maximum: what is beyond the policy's is cut to it, and the reply says so.
-      ttl_seconds: Type.Integer({ minimum: 1, description: "At least this long from now. Never shortens." }),
+      ttl_seconds: ttlSeconds(limits, "At least this long from now. Never shortens."),
     },
     { examples: [{ lease_id: "ls_4mZq", ttl_seconds: 3600 }] },
   );
@@ -180,9 +179,7 @@ export type Renewed = Static<typeof Renewed>;
 
 export const Extended = reply("Extended", {
   ...renewedFields,
-  capped: Type.Optional(
-    Type.Boolean({ description: "True when the policy's maximum, or the session, cut it short." }),
-  ),
+  capped: Type.Optional(Type.Boolean({ description: "True when the end of the session cut it short." })),
 });
 export type Extended = Static<typeof Extended>;
 

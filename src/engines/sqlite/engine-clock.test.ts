@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { test } from "node:test";
+import { openSqlite } from "../../../test/sqlite-lab.js";
 import { claim, scratch, TurnedClocks, until } from "../../../test/store-lab.js";
 import { decideAcquire } from "../../core/acquire.js";
 import { decideInspect } from "../../core/inspect.js";
@@ -9,7 +10,6 @@ import { policyDefault } from "../../core/limits.js";
 import type { Store } from "../../store/store.js";
 import { openDatabase } from "./binding.js";
 import { EngineClock } from "./engine-clock.js";
-import { openSqlite } from "./open.js";
 import { getMeta } from "./schema.js";
 
 const hourMs = 3_600_000;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
+import { openSqlite } from "../../../test/sqlite-lab.js";
 import { bump, follow, scratch, TurnedClocks, take, tell, told, until } from "../../../test/store-lab.js";
 import { openDatabase } from "./binding.js";
-import { openSqlite } from "./open.js";
 
 const words = (from: number, to: number): string[] =>
   Array.from({ length: to - from + 1 }, (_, i) => `word-${from + i}`);

@@ -4,6 +4,7 @@ import { copyFileSync, existsSync, readdirSync, readFileSync, statSync, writeFil
 import { join } from "node:path";
 import { test } from "node:test";
 import { isStoreError } from "../../../test/conformance.js";
+import { openSqlite } from "../../../test/sqlite-lab.js";
 import {
   bump,
   claim,
@@ -28,7 +29,6 @@ import { decideRelease } from "../../core/release.js";
 import { decideStartSession } from "../../core/session.js";
 import type { Store } from "../../store/store.js";
 import { openDatabase } from "./binding.js";
-import { openSqlite } from "./open.js";
 import { type Restored, restoreCopy } from "./restore.js";
 
 const hash = (path: string): string => createHash("sha256").update(readFileSync(path)).digest("hex");

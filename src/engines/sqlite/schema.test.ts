@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { openSqlite } from "../../../test/sqlite-lab.js";
 import {
   bump,
   everything,
@@ -29,7 +30,6 @@ import {
 import { lockKey } from "../../core/keys.js";
 import { StoreError, type StoreErrorKind } from "../../store/store.js";
 import { openDatabase } from "./binding.js";
-import { openSqlite } from "./open.js";
 import { makeDurable, schemaVersion } from "./schema.js";
 import type { SqliteStore } from "./store.js";
 

@@ -4,9 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { conformance, isStoreError, type OpenHandles } from "../../../test/conformance.js";
+import { openSqlite } from "../../../test/sqlite-lab.js";
 import { bump, held, put, putLock, scratch, space, tokenOf, until } from "../../../test/store-lab.js";
 import { lockKey } from "../../core/keys.js";
-import { openSqlite, type SqliteOptions } from "./open.js";
+import type { SqliteOptions } from "./open.js";
 import type { SqliteStore } from "./store.js";
 
 // One process has the file and opens it once: both handles are the same store.

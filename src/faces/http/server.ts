@@ -4,6 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import type { ServerOptions } from "node:https";
+import type { Socket } from "node:net";
 import fastify, {
   type FastifyError,
   type FastifyInstance,
@@ -83,6 +84,7 @@ export function httpFace(desk: Desk, options: HttpOptions): HttpFace {
   const document = openapi(table, { version: desk.version });
   const app = makeApp(options);
   app.server.maxConnections = options.connectionsMax;
+  const closeUnused = followUnused(app);
   const handlers: Record<RouteId, Handler> = {
     ...locks,
     ...jobs,
@@ -106,11 +108,27 @@ export function httpFace(desk: Desk, options: HttpOptions): HttpFace {
       gate.isStopping = true;
       desk.leases.close();
       streams.close();
+      closeUnused();
     },
     close: async () => {
       gate.close();
       await app.close();
     },
+  };
+}
+
+/**
+ * Clients connect ahead of need. Node does not count such a connection as idle, so at a stop it would be waited
+ * for; what is returned closes those that never said a word.
+ */
+function followUnused(app: FastifyInstance): () => void {
+  const open = new Set<Socket>();
+  app.server.on("connection", (socket: Socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+  });
+  return () => {
+    for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
   };
 }
 
@@ -233,7 +251,7 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
       : {}),
     handler: (request, reply) => {
       const context = request.gateContext ?? enter(request, reply);
-      const body = readsBody ? (request.body ?? {}) : undefined;
+      const body = readsBody && request.body === undefined ? {} : request.body;
       const { query } = request;
       const wrong = check(body, query);
       const works = wrong === null && !isIdle(body);
