@@ -212,7 +212,7 @@ describe("a waiter that left", () => {
   });
 });
 
-describe("a ticket", () => {
+describe("a ticket", { concurrency: true }, () => {
   test("keeps its place while the client reconnects", async () => {
     const [name, request_id] = [fresh("ticket"), fresh("id")];
     const holder = await acquire(name);
@@ -269,7 +269,7 @@ describe("a ticket", () => {
   });
 });
 
-describe("a lock delay", () => {
+describe("a lock delay", { concurrency: true }, () => {
   const force = (name: string) =>
     ok(server, "forceReleaseLock", { token: adminToken, name, body: { reason: "r" } });
 
@@ -331,7 +331,7 @@ describe("a lock delay", () => {
   });
 });
 
-describe("overlap", () => {
+describe("overlap", { concurrency: true }, () => {
   test("a path excludes others' leases above and below it, and no neighbour", async () => {
     const dir = fresh("path:overlap");
     await acquire(`${dir}/src/auth`);

@@ -28,7 +28,7 @@ function request(): string {
   return `POST /locks/hammer-${n}/acquire HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 }
 
-const replyHead = /HTTP\/1\.1 (\d{3}) [^]*?\r\n\r\n/g;
+const replyHead = /HTTP\/1\.1 (\d{3}) [\s\S]*?\r\n\r\n/g;
 
 function open(): void {
   const socket = connect(Number(port), "127.0.0.1", () => {

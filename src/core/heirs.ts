@@ -3,7 +3,7 @@
  * release and the next grant are one write and no acquire passes a waiter.
  */
 import type { Draft } from "./draft.js";
-import { floorKey, type Key, lockKey, requestKey, sessionKey } from "./keys.js";
+import { everySpace, floorKey, type Key, lockKey, requestKey, sessionKey } from "./keys.js";
 import { type Claim, holdingNow, settled } from "./lease.js";
 import { waitersAhead } from "./limits.js";
 import { hasOverlap, overlapOf } from "./names.js";
@@ -25,7 +25,7 @@ export const noHeirs: Successors = () => undefined;
 
 /** Records that every acquire looks at. */
 export function acquireKeys(claim: Claim): Key[] {
-  const keys: Key[] = [lockKey(claim.space, claim.name), floorKey(claim.space)];
+  const keys: Key[] = [lockKey(claim.space, claim.name), floorKey(claim.space), floorKey(everySpace)];
   if (claim.request !== null) keys.push(requestKey(claim.space, claim.principal, claim.request.id));
   if (claim.sessionId !== null) keys.push(sessionKey(claim.space, claim.sessionId));
   for (const name of overlapOf(claim.name).names) keys.push(lockKey(claim.space, name));

@@ -2,8 +2,8 @@
 import type { Decision, View } from "./decision.js";
 import { deciding } from "./draft.js";
 import { type Heir, noHeirs, type Successors, succeed } from "./heirs.js";
-import { floorKey, lockKey } from "./keys.js";
-import { holdingNow, settled } from "./lease.js";
+import { lockKey } from "./keys.js";
+import { floorOf, holdingNow, settled } from "./lease.js";
 import type { Policy } from "./limits.js";
 import type { LockRecord } from "./records.js";
 import type { Holding } from "./refusal.js";
@@ -30,7 +30,7 @@ export function decideInspect(
     const lock = settled(draft, before);
     const heirs = lock === before ? [] : succeed(draft, space, name, lock, successors);
     const after = draft.get(key);
-    const token = after?.token ?? draft.get(floorKey(space))?.token ?? 0;
+    const token = after?.token ?? floorOf(draft, space)?.token ?? 0;
     return { lock: after, holding: holdingNow(draft, after), token, now: draft.now, heirs };
   });
 }

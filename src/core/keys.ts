@@ -28,6 +28,8 @@ export const lockKey = (space: string, name: string): Key<LockRecord> => `lock/$
 export const sessionKey = (space: string, id: string): Key<SessionRecord> => `session/${space}/${id}`;
 export const requestKey = (space: string, principal: string, id: string): Key<RequestRecord> =>
   `request/${space}/${principal}/${id}`;
+/** Stands for spaces that have no floor of their own; no space can have this name. */
+export const everySpace = "*";
 export const floorKey = (space: string): Key<FloorRecord> => `floor/${space}`;
 export const tokenKey = (id: string): Key<TokenRecord> => `token/${id}`;
 export const tokenNameKey = (space: string, name: string): Key<TokenNameRecord> =>

@@ -4,7 +4,7 @@
  */
 import type { Draft } from "./draft.js";
 import { InvariantError } from "./invariants.js";
-import { floorKey, lockKey, requestKey, sessionKey } from "./keys.js";
+import { everySpace, floorKey, lockKey, requestKey, sessionKey } from "./keys.js";
 import { tokenMax } from "./limits.js";
 import type {
   EndedHow,
@@ -144,7 +144,7 @@ function unbind(draft: Draft, space: string, lease: Lease): void {
 /** Grants a free name: the next token above everything ever granted, written with its request id and event. */
 export function grant(draft: Draft, lock: LockRecord | null, claim: Claim): Holding {
   const { now } = draft;
-  const floor = draft.get(floorKey(claim.space));
+  const floor = floorOf(draft, claim.space);
   const token = Math.max(lock?.token ?? 0, floor?.token ?? 0) + 1;
   if (token > tokenMax) throw new InvariantError(`tokens exhausted: ${claim.name}`);
   const session = bind(draft, claim);
@@ -197,6 +197,17 @@ export function raiseTtlHigh(draft: Draft, floor: FloorRecord | null, space: str
   draft.put(floorKey(space), { ...(floor ?? noFloor(space)), ttlHighMs: ttlMs });
 }
 
+/**
+ * The space's floor, or the one that holds for spaces without their own: a restore sets that, since it cannot know
+ * of spaces that were made after the backup.
+ */
+export function floorOf(draft: Draft, space: string): FloorRecord | null {
+  const own = draft.get(floorKey(space));
+  if (own !== null) return own;
+  const every = draft.get(floorKey(everySpace));
+  return every === null ? null : { ...every, space };
+}
+
 export const noFloor = (space: string): FloorRecord => ({
   kind: "floor",
   space,
@@ -234,7 +245,7 @@ export function prolong(
   let expiresAt = lease.expiresAt;
   if (ttl !== null)
     expiresAt = ttlMs === null && lease.expiresAt !== null ? Math.max(lease.expiresAt, now + ttl) : now + ttl;
-  if (ttlMs !== null) raiseTtlHigh(draft, draft.get(floorKey(lock.space)), lock.space, ttlMs);
+  if (ttlMs !== null) raiseTtlHigh(draft, floorOf(draft, lock.space), lock.space, ttlMs);
   return prolongTo(draft, lock, { ...lease, ttlMs: ttl, expiresAt, progress: progress ?? lease.progress });
 }
 

@@ -2,8 +2,8 @@
 import type { Decision, View } from "./decision.js";
 import { type Draft, deciding } from "./draft.js";
 import { type Heir, noHeirs, type Successors, settledAndServed } from "./heirs.js";
-import { floorKey, type Key, lockKey } from "./keys.js";
-import { holdingNow, holdingOf, prolong, prolongTo, raiseTtlHigh, sessionOf } from "./lease.js";
+import { everySpace, floorKey, type Key, lockKey } from "./keys.js";
+import { floorOf, holdingNow, holdingOf, prolong, prolongTo, raiseTtlHigh, sessionOf } from "./lease.js";
 import type { Policy } from "./limits.js";
 import type { LockRecord } from "./records.js";
 import type { Holding, Refusal } from "./refusal.js";
@@ -29,6 +29,7 @@ export interface RenewReply {
 export const leaseCallKeys = (call: LeaseCall): Key[] => [
   lockKey(call.space, call.name),
   floorKey(call.space),
+  floorKey(everySpace),
 ];
 
 /** The settled record if the caller holds it, else why not. Serves the queue if settling freed the name. */
@@ -98,7 +99,7 @@ export function decideExtend(
     // Keeps the lease's own TTL: the next plain renew must not repeat the long one.
     const next = lengthens ? prolongTo(draft, lock, { ...lease, expiresAt: wanted }) : lock;
     if (lengthens)
-      raiseTtlHigh(draft, draft.get(floorKey(call.space)), call.space, Math.min(call.ttlMs, policy.ttlMaxMs));
+      raiseTtlHigh(draft, floorOf(draft, call.space), call.space, Math.min(call.ttlMs, policy.ttlMaxMs));
     const renewed = holdingOf(next, sessionOf(draft, next), draft.now);
     // The policy's maximum or the end of the session cut it short.
     const capped = renewed.expiresAt < draft.now + call.ttlMs;

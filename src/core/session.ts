@@ -6,8 +6,8 @@
 import type { Decision, Range, View } from "./decision.js";
 import { type Draft, deciding } from "./draft.js";
 import { type Heir, noHeirs, plainOnly, type Successors, succeed } from "./heirs.js";
-import { afterPrefix, boundPrefix, floorKey, type Key, sessionKey } from "./keys.js";
-import { raiseTtlHigh, settled } from "./lease.js";
+import { afterPrefix, boundPrefix, type Key, sessionKey } from "./keys.js";
+import { floorOf, raiseTtlHigh, settled } from "./lease.js";
 import { type Policy, rangeMax } from "./limits.js";
 import type { LockRecord, Metadata, SessionRecord } from "./records.js";
 import type { Refusal } from "./refusal.js";
@@ -41,7 +41,7 @@ export function decideStartSession(view: View, start: SessionStart, policy: Poli
       gcAt: 0,
     };
     draft.put(sessionKey(start.space, start.id), session);
-    raiseTtlHigh(draft, draft.get(floorKey(start.space)), start.space, start.ttlMs);
+    raiseTtlHigh(draft, floorOf(draft, start.space), start.space, start.ttlMs);
     return { session, now: draft.now };
   });
 }

@@ -5,8 +5,8 @@
 import type { Decision, Range, View } from "./decision.js";
 import { type Draft, deciding } from "./draft.js";
 import { type Heir, noHeirs, type Successors, succeed } from "./heirs.js";
-import { floorKey, type Key, lockKey, requestKey, sessionKey, sortableInstant } from "./keys.js";
-import { noFloor, save, settled } from "./lease.js";
+import { everySpace, floorKey, type Key, lockKey, requestKey, sessionKey, sortableInstant } from "./keys.js";
+import { floorOf, noFloor, save, settled } from "./lease.js";
 import { type Policy, rangeMax, sweepWritesMax } from "./limits.js";
 import { hasOverlap } from "./names.js";
 import type { AnyRecord, LockRecord, RequestRecord } from "./records.js";
@@ -102,7 +102,7 @@ export function decideClean(view: View, policy: Policy): Decision<CleanReply> {
 }
 
 const floorKeysOf = (record: AnyRecord | null): Key[] =>
-  record?.kind === "lock" ? [floorKey(record.space)] : [];
+  record?.kind === "lock" ? [floorKey(record.space), floorKey(everySpace)] : [];
 
 const currentLeaseKeys = (record: AnyRecord | null): Key[] =>
   record?.kind === "request" ? [lockKey(record.space, record.name)] : [];
@@ -117,7 +117,7 @@ function cleanOne(draft: Draft, key: Key, record: AnyRecord | null): boolean {
 
 function raiseFloor(draft: Draft, lock: LockRecord): void {
   const key = floorKey(lock.space);
-  const floor = draft.get(key) ?? noFloor(lock.space);
+  const floor = floorOf(draft, lock.space) ?? noFloor(lock.space);
   if (lock.token > floor.token) draft.put(key, { ...floor, token: lock.token });
 }
 

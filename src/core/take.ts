@@ -3,9 +3,10 @@
  */
 import type { Range } from "./decision.js";
 import type { Draft } from "./draft.js";
-import { afterPrefix, floorKey, type Key, lockKey, sessionKey, sortable } from "./keys.js";
+import { afterPrefix, type Key, lockKey, sessionKey, sortable } from "./keys.js";
 import {
   type Claim,
+  floorOf,
   grant,
   holdingNow,
   holdingOf,
@@ -42,12 +43,12 @@ export function againOrRefuse(draft: Draft, lock: LockRecord | null, claim: Clai
       return { refused: "held", holding: holdingOf(lock, sessionOf(draft, lock), now) };
     const lease = { ...lock.lease, ttlMs: claim.ttlMs ?? lock.lease.ttlMs };
     const again = lease.ttlMs === null ? lock : prolong(draft, lock, lease, null);
-    raiseTtlHigh(draft, draft.get(floorKey(claim.space)), claim.space, claim.ttlMs ?? 0);
+    raiseTtlHigh(draft, floorOf(draft, claim.space), claim.space, claim.ttlMs ?? 0);
     return { granted: holdingOf(again, sessionOf(draft, again), now), how: "again" };
   }
   if (lock !== null && lock.availableAt !== 0)
     return { refused: "delayed", availableAt: lock.availableAt, now, why: "lock_delay" };
-  const quietUntil = draft.get(floorKey(claim.space))?.quietUntil ?? 0;
+  const quietUntil = floorOf(draft, claim.space)?.quietUntil ?? 0;
   if (quietUntil !== 0 && now <= quietUntil)
     return { refused: "delayed", availableAt: quietUntil, now, why: "restore" };
   return { refused: "queued" };

@@ -6,7 +6,7 @@ import { type AcquireFirstReply, decideAcquireFirst } from "../core/acquire.js";
 import type { Range } from "../core/decision.js";
 import { acquireKeys } from "../core/heirs.js";
 import { decideInspect, type InspectReply } from "../core/inspect.js";
-import { afterPrefix, floorKey, lockKey, sessionKey, sortable } from "../core/keys.js";
+import { afterPrefix, everySpace, floorKey, lockKey, sessionKey, sortable } from "../core/keys.js";
 import { type Claim, holdingOf } from "../core/lease.js";
 import type { Policy } from "../core/limits.js";
 import type { LockRecord, SessionRecord } from "../core/records.js";
@@ -157,7 +157,7 @@ export class Leases {
 
   forceRelease(call: ForceRelease): Promise<ForceReleaseReply> {
     return this.#steps.run(
-      [lockKey(call.space, call.name), floorKey(call.space)],
+      [lockKey(call.space, call.name), floorKey(call.space), floorKey(everySpace)],
       (view, heirs) => decideForceRelease(view, call, this.policy, heirs),
       heirsOf,
     );
@@ -165,7 +165,7 @@ export class Leases {
 
   inspect(space: string, name: string): Promise<InspectReply> {
     return this.#steps.run(
-      [lockKey(space, name), floorKey(space)],
+      [lockKey(space, name), floorKey(space), floorKey(everySpace)],
       (view, heirs) => decideInspect(view, space, name, this.policy, heirs),
       heirsOf,
     );

@@ -1,5 +1,5 @@
 /** Sessions as a service: start, keep alive, look, end. Ending one settles all its leases before it answers. */
-import { floorKey, sessionKey } from "../core/keys.js";
+import { everySpace, floorKey, sessionKey } from "../core/keys.js";
 import type { Policy } from "../core/limits.js";
 import type { Refusal } from "../core/refusal.js";
 import {
@@ -24,7 +24,7 @@ export class SessionCalls {
 
   start(start: SessionStart): Promise<SessionReply> {
     return this.steps.run(
-      [sessionKey(start.space, start.id), floorKey(start.space)],
+      [sessionKey(start.space, start.id), floorKey(start.space), floorKey(everySpace)],
       (view) => decideStartSession(view, start, this.policy),
       noHeirs,
     );

@@ -38,6 +38,8 @@ export const defaultSpace = "default";
 /** Tokens kept in memory: each is looked up on every request. */
 const tokensMax = 10_000;
 const page = 100;
+/** Pause before the feed is followed again after a failure. */
+const retryMs = 250;
 
 export class Tokens {
   readonly #byHash = new Map<string, Known>();
@@ -81,7 +83,10 @@ export class Tokens {
         if ("reset" in change) for await (const record of this.#stored("")) this.#learnRecord(record);
         else if (change.event.type === "token") await this.#reload(change.event.id);
     } catch (error) {
-      if (!signal.aborted) report("following token changes failed", error);
+      if (signal.aborted) return;
+      report("following token changes failed; will try again", error);
+      // An unknown place makes the feed say `reset`, and all tokens are read anew.
+      setTimeout(() => void this.#follow("", signal, report), retryMs).unref();
     }
   }
 

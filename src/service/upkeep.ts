@@ -4,7 +4,7 @@
  */
 import type { Successors } from "../core/heirs.js";
 import { decideServe } from "../core/inspect.js";
-import { floorKey, lockKey, sortableInstant } from "../core/keys.js";
+import { everySpace, floorKey, lockKey, sortableInstant } from "../core/keys.js";
 import type { Claim } from "../core/lease.js";
 import type { Policy } from "../core/limits.js";
 import { hasOverlap } from "../core/names.js";
@@ -134,7 +134,7 @@ export class Upkeep {
   /** Offers the name to its waiters, if it is free. */
   async serve(space: string, name: string): Promise<void> {
     await this.steps.run(
-      [lockKey(space, name), floorKey(space)],
+      [lockKey(space, name), floorKey(space), floorKey(everySpace)],
       (view, heirs) => decideServe(view, space, name, this.policy, heirs),
       (heirs) => heirs,
     );

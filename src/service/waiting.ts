@@ -41,6 +41,8 @@ interface Turn {
 export class Waiting {
   /** Grants that reached nobody, by ticket: taken back unless the request is repeated. */
   readonly #ghosts = new Map<string, NodeJS.Timeout>();
+  /** Tickets whose grant reached somebody by a repeat: what the first call still says about it is out of date. */
+  readonly #heard = new Map<string, NodeJS.Timeout>();
 
   constructor(
     readonly steps: Steps,
@@ -53,12 +55,20 @@ export class Waiting {
     readonly quietUntil: (at: number) => void,
   ) {
     stopping.addEventListener("abort", () => {
-      for (const timer of this.#ghosts.values()) clearTimeout(timer);
+      for (const timer of [...this.#ghosts.values(), ...this.#heard.values()]) clearTimeout(timer);
     });
   }
 
   async acquire(claim: Claim, wait: Wait | null): Promise<Acquired> {
     this.#unghost(claim);
+    const acquired = await this.#acquire(claim, wait);
+    const { outcome } = acquired;
+    const isRepeat = "granted" in outcome && outcome.granted.lock.lease.id !== claim.leaseId;
+    if (isRepeat && !wait?.gone.aborted) this.#hear(claim);
+    return acquired;
+  }
+
+  async #acquire(claim: Claim, wait: Wait | null): Promise<Acquired> {
     if (wait === null || wait.ms === 0) return this.#acquireNow(claim);
     const earlier = this.queues.withTicketOf(claim);
     if (earlier !== undefined && earlier.claim.request?.fingerprint !== claim.request?.fingerprint)
@@ -168,6 +178,9 @@ export class Waiting {
     if ("refused" in heir.outcome) return;
     const { claim } = heir;
     const ticket = ticketOf(claim);
+    if (ticket !== null && this.#heard.has(ticket)) return;
+    // It may be told of twice, by the step and by the face; a timer that nobody can stop would end a live lease.
+    this.#unghost(claim);
     if (ticket === null) this.giveBack(claim);
     else
       this.#ghosts.set(
@@ -184,6 +197,16 @@ export class Waiting {
     if (ticket === null) return;
     clearTimeout(this.#ghosts.get(ticket));
     this.#ghosts.delete(ticket);
+  }
+
+  /** A repeat got the lease: no call before it may take it back, also one that ends only now. */
+  #hear(claim: Claim): void {
+    const ticket = ticketOf(claim);
+    if (ticket === null) return;
+    this.#unghost(claim);
+    clearTimeout(this.#heard.get(ticket));
+    const forget = (): unknown => this.#heard.delete(ticket);
+    this.#heard.set(ticket, setTimeout(forget, this.queues.limits.ticketMs).unref());
   }
 
   /** The reply to a granted waiter could not be written. */

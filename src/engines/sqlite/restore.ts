@@ -4,7 +4,7 @@
  * that can have been granted since, ends what the copy believes to be held, forgets request ids, starts a new
  * feed, and lets nothing be granted until the longest lease that may still be out there is over.
  */
-import { auditKey, floorKey, indexEntries, type Key } from "../../core/keys.js";
+import { auditKey, everySpace, floorKey, indexEntries, type Key } from "../../core/keys.js";
 import { grantsPerMsMax, restoreTokenJump } from "../../core/limits.js";
 import type { AnyRecord, AuditRecord, FloorRecord, LockRecord } from "../../core/records.js";
 import { StoreError } from "../../store/store.js";
@@ -106,6 +106,7 @@ function rewrite(database: Database, stampedAt: number, options: RestoreOptions)
   const elapsed = Math.max(0, options.wallNow - stampedAt);
   const floors = new Map<string, FloorRecord>();
   raise(floors, spaceDefault, 0, 0);
+  raise(floors, everySpace, 0, 0);
   let leasesEnded = 0;
   const put = (key: Key, before: AnyRecord | null, after: AnyRecord | null): void =>
     replace(database, key, before, after);
@@ -121,17 +122,20 @@ function rewrite(database: Database, stampedAt: number, options: RestoreOptions)
     raise(floors, record.space, record.token, record.lease.ttlMs ?? 0);
     put(key, record, ended(record, now, options));
   }
+  // Spaces that were made after the backup are held to the highest of all.
+  for (const floor of [...floors.values()]) raise(floors, everySpace, floor.token, floor.ttlHighMs);
   let quiet = 0;
   for (const [space, floor] of floors) {
     const quietMs = options.quietMs ?? floor.ttlHighMs;
     quiet = Math.max(quiet, quietMs);
     const token = floor.token + restoreTokenJump + elapsed * grantsPerMsMax;
     put(floorKey(space), null, { ...floor, token, quietUntil: now + quietMs });
-    put(auditKey(space, options.auditId), null, auditOf(space, now, stampedAt, options));
+    if (space !== everySpace)
+      put(auditKey(space, options.auditId), null, auditOf(space, now, stampedAt, options));
   }
   setMeta(database, "engine_at", now);
   setMeta(database, "wall_at", options.wallNow);
-  return { spaces: floors.size, leasesEnded, quietMs: quiet };
+  return { spaces: floors.size - 1, leasesEnded, quietMs: quiet };
 }
 
 function raise(floors: Map<string, FloorRecord>, space: string, token: number, ttlHighMs: number): void {

@@ -8,10 +8,16 @@ export interface GateLimits {
   readonly inWorkMax: Readonly<Record<Load, number>>;
   /** Event-loop delay at which they are refused, in ms. */
   readonly lagMaxMs: Readonly<Record<Load, number>>;
+  /**
+   * How long one turn of the event loop may work before those that arrive in the same turn are refused, in ms. A
+   * renewal that arrives meanwhile waits for about two turns, so this is what keeps short leases alive.
+   */
+  readonly turnMaxMs: Readonly<Record<Load, number>>;
 }
 
 export const gateLimitsDefault: GateLimits = {
   ratePerSecond: 1000,
   inWorkMax: { look: 2_000, take: 5_000, keep: 20_000, operate: 20_000 },
   lagMaxMs: { look: 150, take: 300, keep: 5_000, operate: 10_000 },
+  turnMaxMs: { look: 50, take: 150, keep: 5_000, operate: 10_000 },
 };

@@ -40,6 +40,11 @@ export class Gate {
   readonly #buckets = new Map<string, Bucket>();
   readonly #seen = new WeakMap<object, { readonly header: string; readonly identity: Identity }>();
   readonly #timer: NodeJS.Timeout;
+  /** When the first request of this turn of the event loop arrived; 0 between turns. */
+  #turnAt = 0;
+  readonly #endTurn = (): void => {
+    this.#turnAt = 0;
+  };
   #lagMs = 0;
   inWork = 0;
   refused = 0;
@@ -74,7 +79,14 @@ export class Gate {
       refuse("unavailable", "The server is stopping: certainly not done. Try again shortly.", {
         retryAfterMs: 1000,
       });
-    if (this.inWork < this.limits.inWorkMax[load] && this.#lagMs < this.limits.lagMaxMs[load]) return;
+    const { inWorkMax, lagMaxMs, turnMaxMs } = this.limits;
+    const now = performance.now();
+    if (this.#turnAt === 0) {
+      this.#turnAt = now;
+      setImmediate(this.#endTurn);
+    }
+    const isRoom = this.inWork < inWorkMax[load] && this.#lagMs < lagMaxMs[load];
+    if (isRoom && now - this.#turnAt < turnMaxMs[load]) return;
     this.refused++;
     refuse(
       "unavailable",

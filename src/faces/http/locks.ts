@@ -81,9 +81,7 @@ export async function acquire(
     return refused(seen, { name: claim.name, waiters, position, present });
   }
   if (wait !== null) {
-    const unheard = (): void => leases.unheard(acquired.claim, outcome.granted);
-    if (wait.gone.aborted) unheard();
-    else wait.gone.addEventListener("abort", unheard, { once: true });
+    if (wait.gone.aborted) leases.unheard(acquired.claim, outcome.granted);
     refuseRevoked(call);
   }
   return granted(outcome.granted);
