@@ -94,6 +94,7 @@ function environment(port: number, data: string): NodeJS.ProcessEnv {
     HOLDFAST_WAITERS_MAX: "20000",
     HOLDFAST_WAITERS_PER_NAME_MAX: "20000",
     HOLDFAST_CONNECTIONS_MAX: "20000",
+    HOLDFAST_OVERLOAD_MS: "off",
   };
 }
 

@@ -49,6 +49,7 @@ const wrong: [flags: ServeFlags, env: Environment, says: RegExp][] = [
   [{ tlsCert: "x.pem" }, {}, /--tls-cert and --tls-key go together/],
   [{}, { HOLDFAST_LOG_LEVEL: "loud" }, /HOLDFAST_LOG_LEVEL=loud: use one of/],
   [{}, { HOLDFAST_RATE_LIMIT: "many" }, /HOLDFAST_RATE_LIMIT.*many/],
+  [{}, { HOLDFAST_OVERLOAD_MS: "0" }, /HOLDFAST_OVERLOAD_MS.*0 is not a whole number from 1/],
   [{}, { HOLDFAST_RECORD_RETENTION_SECONDS: "0" }, /HOLDFAST_RECORD_RETENTION_SECONDS=0/],
 ];
 

@@ -6,7 +6,7 @@ import { resolve } from "node:path";
 import { type Policy, policyDefault } from "./core/limits.js";
 import type { Role } from "./core/records.js";
 import { isStoreUrl, storeIn } from "./engines/open.js";
-import { type GateLimits, gateLimitsDefault } from "./faces/http/gate-limits.js";
+import { type GateLimits, gateLimitsDefault, timeLimits } from "./faces/http/gate-limits.js";
 import type { StaticToken } from "./service/tokens.js";
 
 export class ConfigError extends Error {
@@ -79,7 +79,11 @@ export function readConfig(flags: ServeFlags, env: Environment): Config {
     store: storeUrl(flags.store, text("HOLDFAST_STORE"), dataDir),
     tokens,
     adminToken: admin,
-    gate: { ...gateLimitsDefault, ratePerSecond: rate(text("HOLDFAST_RATE_LIMIT")) },
+    gate: {
+      ...gateLimitsDefault,
+      ratePerSecond: rate(text("HOLDFAST_RATE_LIMIT")),
+      ...overload(text("HOLDFAST_OVERLOAD_MS")),
+    },
     policy: {
       ttlMaxMs: secondsMs("HOLDFAST_TTL_MAX_SECONDS", policyDefault.ttlMaxMs, 1, 31_536_000),
       recordRetentionMs: secondsMs(
@@ -150,6 +154,12 @@ function rate(text: string | null): number | null {
     1,
     10_000_000,
   );
+}
+
+function overload(text: string | null): Partial<GateLimits> {
+  if (text === null) return {};
+  if (text === "off") return timeLimits(Number.POSITIVE_INFINITY);
+  return timeLimits(wholeNumber("HOLDFAST_OVERLOAD_MS (a number, or off)", text, 0, 1, 60_000));
 }
 
 function logLevel(text: string | null): string {

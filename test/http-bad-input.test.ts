@@ -272,9 +272,9 @@ describe("bodies", () => {
         "invalid_input",
         "deep",
       );
-    const any = `{"candidates":["deep"],"metadata":${deep}}`;
+    const among = `{"candidates":["deep"],"metadata":${deep}}`;
     assertRefused(
-      await send(server, "POST", "/jobs/claim", { token: one, text: any, headers: json }),
+      await send(server, "POST", "/jobs/claim", { token: one, text: among, headers: json }),
       400,
       "invalid_input",
       "deep",

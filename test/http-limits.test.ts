@@ -39,10 +39,12 @@ after(() => Promise.all([plain.stop(), tight.stop()]));
 describe("the rate limit", () => {
   test("5 a second: then 429 with Retry-After and the error body, for this token only", async () => {
     const token = nextToken();
+    const sentAt = performance.now();
     const replies = await Promise.all(Array.from({ length: 12 }, () => call(tight, "whoami", { token })));
+    const refilled = Math.ceil(((performance.now() - sentAt) / 1000) * 5);
     const passed = replies.filter(({ status }) => status === 200);
     const limited = replies.filter(({ status }) => status === 429);
-    assert.ok(passed.length >= 5 && passed.length <= 8, `${passed.length} passed`);
+    assert.ok(passed.length >= 5 && passed.length <= 5 + refilled, `${passed.length} passed`);
     assert.equal(passed.length + limited.length, 12);
     for (const { body, headers } of limited) {
       assert.equal(body.code, "rate_limited");
@@ -61,10 +63,9 @@ describe("the rate limit", () => {
   test("counts every route alike, and a refused request does nothing", async () => {
     const [token, name] = [nextToken(), fresh("rate")];
     const { lease_id } = await ok(tight, "acquireLock", { token, name, body: { ttl_seconds: 30 } });
-    const ended: number[] = [];
-    while (ended.at(-1) !== 429 && ended.length < 50)
-      ended.push((await call(tight, "renewLock", { token, name, body: { lease_id } })).status);
-    assert.ok(ended.length >= 5 && ended.length < 50);
+    const renew = () => call(tight, "renewLock", { token, name, body: { lease_id } });
+    const replies = await Promise.all(Array.from({ length: 20 }, renew));
+    assert.ok(replies.some(({ status }) => status === 429));
     const last = await call(tight, "releaseLock", { token, name, body: { lease_id } });
     const view = await ok(tight, "getLock", { token: nextToken(), name });
     assert.equal(view.status, last.status === 429 ? "held" : "free");

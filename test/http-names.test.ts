@@ -90,8 +90,8 @@ describe("the longest names", () => {
       used.add("heartbeatJobs");
       assert.equal((await at("getJob", one)).owner, "runner-2");
       await at("releaseJob", two, { lease_id: job.lease_id });
-      const any = await ok(server, "claimAnyJob", { token: one, body: { candidates: [name] } });
-      assert.equal(any.job_id, name);
+      const among = await ok(server, "claimAnyJob", { token: one, body: { candidates: [name] } });
+      assert.equal(among.job_id, name);
       used.add("claimAnyJob");
       assert.equal((await at("forceReleaseLock", adminToken, { reason: "r" })).released, true);
       const frames = await stream.take(9);
@@ -265,9 +265,9 @@ describe("one name, however it is written", () => {
       }
       await ok(server, "releaseLock", { token: one, name, body: { lease_id: lease.lease_id } });
     }
-    const any = { candidates: [...spellings] };
-    assert.equal((await ok(server, "claimAnyJob", { token: one, body: any })).job_id, stored);
-    const none = await call(server, "claimAnyJob", { token: two, body: any });
+    const among = { candidates: [...spellings] };
+    assert.equal((await ok(server, "claimAnyJob", { token: one, body: among })).job_id, stored);
+    const none = await call(server, "claimAnyJob", { token: two, body: among });
     assert.equal(none.body.candidates.length, 1, "one name, not four");
   });
 

@@ -50,8 +50,8 @@ describe("a session", () => {
     const bound = { session_id };
     await refused(server, "acquireLock", { token: two, name: fresh("lock"), body: bound }, 404, "not_found");
     await refused(server, "claimJob", { token: two, name: fresh("lock"), body: bound }, 404, "not_found");
-    const any = { candidates: [fresh("lock")], session_id: "ss_unknown" };
-    await refused(server, "claimAnyJob", { token: one, body: any }, 404, "not_found");
+    const among = { candidates: [fresh("lock")], session_id: "ss_unknown" };
+    await refused(server, "claimAnyJob", { token: one, body: among }, 404, "not_found");
     assert.equal((await ok(server, "getSession", { token: one, name: session_id })).active, true);
   });
 });
@@ -88,8 +88,8 @@ describe("a bound lease", () => {
     assert.equal(long.expires_at, expires_at);
     const job = await ok(server, "claimJob", { token: one, name: fresh("bound"), body: { session_id } });
     assert.equal(job.expires_at, expires_at);
-    const any = { candidates: [fresh("bound")], session_id, ttl_seconds: 7 };
-    assert.equal((await ok(server, "claimAnyJob", { token: one, body: any })).expires_in_ms, 7000);
+    const among = { candidates: [fresh("bound")], session_id, ttl_seconds: 7 };
+    assert.equal((await ok(server, "claimAnyJob", { token: one, body: among })).expires_in_ms, 7000);
     assert.equal((await ok(server, "getSession", { token: one, name: session_id })).lock_count, 4);
   });
 
@@ -126,7 +126,7 @@ describe("a bound lease", () => {
   });
 });
 
-describe("the end of a session", () => {
+describe("the end of a session", { concurrency: true }, () => {
   test("delete frees its leases at once, each with one released event, and wakes waiters", async () => {
     const { session_id } = await start({ ttl_seconds: 60 });
     const stem = fresh("ending");
@@ -177,8 +177,8 @@ describe("the end of a session", () => {
       410,
       "session_expired",
     );
-    const any = { candidates: [fresh("bound")], session_id };
-    await refused(server, "claimAnyJob", { token: one, body: any }, 410, "session_expired");
+    const among = { candidates: [fresh("bound")], session_id };
+    await refused(server, "claimAnyJob", { token: one, body: among }, 410, "session_expired");
     await refused(server, "deleteSession", { token: two, name: session_id }, 404, "not_found");
     await ok(server, "deleteSession", { token: one, name: session_id });
     const seen = await ok(server, "getSession", { token: one, name: session_id });

@@ -55,6 +55,30 @@ function caller(name: string, body: object, token = two): ClientRequest & { repl
   return Object.assign(outgoing, { reply });
 }
 
+/** Leases that a repeat got after the first connection was cut, looked at again when tickets have run out. */
+const repeated: Body[] = [];
+let repeatedAt = 0;
+
+describe("a ticket whose first connection was cut while the grant was made", () => {
+  test("gives the lease to the repeat, waiting or not", async () => {
+    for (let round = 0; round < 60; round++) {
+      const [name, request_id] = [fresh("cut"), fresh("id")];
+      const cut = caller(name, { request_id, ttl_seconds: 600 });
+      const leave = (): void => void cut.destroy();
+      cut.on("finish", () => (round % 3 === 0 ? leave() : setTimeout(leave, round % 3)));
+      await new Promise((resolve) => cut.once("close", resolve));
+      const again = await acquire(
+        name,
+        { request_id, ttl_seconds: 600, wait_seconds: 20 * (round % 2) },
+        two,
+      );
+      assert.deepEqual([again.status, again.fencing_token], ["acquired", 1]);
+      repeated.push(again);
+    }
+    repeatedAt = performance.now();
+  });
+});
+
 describe("the queue", () => {
   test("serves 20 waiters first come, first served; each release wakes exactly one", async () => {
     const name = fresh("queue");
@@ -343,7 +367,7 @@ describe("overlap", { concurrency: true }, () => {
       assert.equal((await acquire(name, {}, two)).status, "acquired", name);
   });
 
-  test("waiters of names above and below are woken by its release, within half a second", async () => {
+  test("waiters of names above and below are woken by its release, within a second", async () => {
     const dir = fresh("path:overlap");
     const middle = await acquire(`${dir}/src`);
     const below = acquire(`${dir}/src/a.ts`, { wait_seconds: 20 }, two);
@@ -353,7 +377,7 @@ describe("overlap", { concurrency: true }, () => {
     await release(middle);
     const releasedAt = performance.now();
     const leases = await Promise.all([below, sibling]);
-    assert.ok(performance.now() - releasedAt < 500);
+    assert.ok(performance.now() - releasedAt < 1000);
     assert.deepEqual(
       leases.map(({ status }) => status),
       ["acquired", "acquired"],
@@ -402,6 +426,16 @@ describe("overlap", { concurrency: true }, () => {
     await queue(`${other}/src/a.ts`, 1);
     await ok(server, "deleteSession", { token: one, name: session_id });
     assert.equal((await waiting).status, "acquired");
+  });
+});
+
+describe("tickets that ran out", () => {
+  test("end no lease that a repeat got", async () => {
+    await delay(Math.max(0, 10_500 - (performance.now() - repeatedAt)));
+    for (const { name, fencing_token } of repeated) {
+      const view = await look(name);
+      assert.deepEqual([view.status, view.fencing_token], ["held", fencing_token], name);
+    }
   });
 });
 

@@ -13,9 +13,9 @@ import type { Hammered } from "./system-hammer.js";
 
 const hammerFile = fileURLToPath(new URL("./system-hammer.js", import.meta.url));
 /** Requests outstanding at any time: several times what the gate lets in. */
-const connections = 300;
-const depth = 40;
-const loadMs = 8000;
+const connections = 500;
+const depth = 5;
+const loadMs = 6000;
 
 test("at several times the load 100 holders of 2 s leases keep them, and the refused are told when to come back", async (t) => {
   await using server = await startServer({ env: { HOLDFAST_RATE_LIMIT: "off" } });

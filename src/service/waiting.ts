@@ -60,6 +60,7 @@ export class Waiting {
   }
 
   async acquire(claim: Claim, wait: Wait | null): Promise<Acquired> {
+    if (claim.request === null) return this.#acquire(claim, wait);
     this.#unghost(claim);
     const acquired = await this.#acquire(claim, wait);
     const { outcome } = acquired;
@@ -103,7 +104,11 @@ export class Waiting {
         (view, successors) => decideAcquire(view, claim, this.policy, successors, true),
         heirsOf,
       );
-      if (!isWaitable(outcome)) return this.#answer(claim, outcome);
+      if (!isWaitable(outcome)) {
+        // Whoever took the place over meanwhile, and may be gone already, does not decide about this grant.
+        if ("granted" in outcome && !turn.isMine() && !wait.gone.aborted) this.#hear(claim);
+        return this.#answer(claim, outcome);
+      }
       if ("refused" in outcome && outcome.refused === "delayed" && outcome.why === "restore")
         this.quietUntil(outcome.availableAt);
       const result = await turn.over;

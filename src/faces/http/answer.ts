@@ -37,10 +37,18 @@ export function problem(
 /** Thrown where a call cannot go on; the answer is what the caller gets. */
 export class Refused extends Error {
   override readonly name = "Refused";
+
   constructor(readonly answer: Answer) {
+    const { stackTraceLimit } = Error;
+    // Refusals are ordinary, and most frequent when the server has least time to spare: no stack is collected.
+    Error.stackTraceLimit = 0;
     super((answer.body as ProblemBody).details);
+    Error.stackTraceLimit = stackTraceLimit;
   }
 }
+
+/** Refused for lack of room. Told only after a pause: who calls again at once would take the little room there is. */
+export class Busy extends Refused {}
 
 export const refuse = (...args: Parameters<typeof problem>): never => {
   throw new Refused(problem(...args));

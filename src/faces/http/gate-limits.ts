@@ -15,9 +15,18 @@ export interface GateLimits {
   readonly turnMaxMs: Readonly<Record<Load, number>>;
 }
 
+/**
+ * Limits of time for a server whose loop may be busy for `busyMs` at a stretch. Reads give way first; what keeps
+ * leases alive only when nothing else helps.
+ */
+export const timeLimits = (busyMs: number): Pick<GateLimits, "lagMaxMs" | "turnMaxMs"> => ({
+  lagMaxMs: { look: 0.75 * busyMs, take: 1.5 * busyMs, keep: 25 * busyMs, operate: 50 * busyMs },
+  turnMaxMs: { look: 0.5 * busyMs, take: busyMs, keep: 25 * busyMs, operate: 50 * busyMs },
+});
+
+/** 200 ms: a renewal then takes well under a second, and a lease of two seconds lives through any load. */
 export const gateLimitsDefault: GateLimits = {
   ratePerSecond: 1000,
   inWorkMax: { look: 2_000, take: 5_000, keep: 20_000, operate: 20_000 },
-  lagMaxMs: { look: 150, take: 300, keep: 5_000, operate: 10_000 },
-  turnMaxMs: { look: 50, take: 150, keep: 5_000, operate: 10_000 },
+  ...timeLimits(200),
 };

@@ -8,7 +8,7 @@ import { isMistyped } from "../../service/bearer.js";
 import { hasRole, type Identity } from "../../service/identity.js";
 import type { Tokens } from "../../service/tokens.js";
 import type { Load } from "../../wire/routes.js";
-import { refuse } from "./answer.js";
+import { Busy, problem, refuse } from "./answer.js";
 import type { GateLimits } from "./gate-limits.js";
 
 const spaceHeader = "holdfast-space";
@@ -88,12 +88,12 @@ export class Gate {
     const isRoom = this.inWork < inWorkMax[load] && this.#lagMs < lagMaxMs[load];
     if (isRoom && now - this.#turnAt < turnMaxMs[load]) return;
     this.refused++;
-    refuse(
-      "unavailable",
-      "The server is busy and keeps its strength for leases that are held. Try again shortly.",
-      {
-        retryAfterMs: 200 + Math.floor(Math.random() * 800),
-      },
+    throw new Busy(
+      problem(
+        "unavailable",
+        "The server is busy and keeps its strength for leases that are held. Try again shortly.",
+        { retryAfterMs: 200 + Math.floor(Math.random() * 800) },
+      ),
     );
   }
 

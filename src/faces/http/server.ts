@@ -16,7 +16,7 @@ import type { Logger } from "pino";
 import type { Identity } from "../../service/identity.js";
 import { openapi } from "../../wire/openapi.js";
 import { type Route, type RouteId, routes } from "../../wire/routes.js";
-import { type Answer, problem, Refused } from "./answer.js";
+import { type Answer, Busy, problem, Refused } from "./answer.js";
 import type { Call, Desk, Handler } from "./call.js";
 import { answerTo, bodyMax } from "./failures.js";
 import { Gate } from "./gate.js";
@@ -51,6 +51,8 @@ const headerMax = 16_384;
 const headersMs = 10_000;
 const requestMs = 30_000;
 const keepAliveMs = 75_000;
+/** How long a refusal for lack of room is held back: bounds how often a caller without patience can ask. */
+const busyMs = 200;
 /** How often those two are looked at: Node's 30 s would let a slow sender stay four times as long. */
 const timeoutCheckMs = 2_000;
 
@@ -332,6 +334,10 @@ function answerTheRest(app: FastifyInstance, table: readonly Route[], options: H
   };
   app.setNotFoundHandler(answerUnknown);
   app.setErrorHandler((error: FastifyError, request, reply) => {
+    if (error instanceof Busy) {
+      setTimeout(send, busyMs, reply, error.answer);
+      return;
+    }
     // That nothing is there matters more than what is wrong with the body.
     if (request.is404) return answerUnknown(request, reply);
     send(reply, answerTo(error, request));
