@@ -7,7 +7,7 @@ import { type Policy, policyDefault } from "./core/limits.js";
 import type { Role } from "./core/records.js";
 import { isStoreUrl, storeIn } from "./engines/open.js";
 import { type GateLimits, gateLimitsDefault, timeLimits } from "./faces/http/gate-limits.js";
-import type { StaticToken } from "./service/tokens.js";
+import { operatorName, type StaticToken } from "./service/tokens.js";
 
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
@@ -44,9 +44,6 @@ export interface ServeFlags {
   readonly tlsKey?: string;
   readonly trustProxy?: boolean;
 }
-
-/** The principal that the operator's token stands for. */
-export const operatorName = "operator";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

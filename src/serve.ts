@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import { createSecureContext } from "node:tls";
 import type { Logger } from "pino";
-import { type Config, ConfigError, isLoopback, operatorName } from "./config.js";
+import { type Config, ConfigError, isLoopback } from "./config.js";
 import {
   announceUrl,
   forgetToken,
@@ -20,7 +20,7 @@ import { Presenter } from "./faces/http/present.js";
 import { type HttpFace, httpFace } from "./faces/http/server.js";
 import { makeBearer } from "./service/bearer.js";
 import { Leases } from "./service/leases.js";
-import { type StaticToken, Tokens } from "./service/tokens.js";
+import { operatorName, type StaticToken, Tokens } from "./service/tokens.js";
 import { systemClocks } from "./store/clock.js";
 import type { Store } from "./store/store.js";
 import { wireLimitsDefault } from "./wire/fields.js";

@@ -22,7 +22,7 @@ export function parseName(raw: string): ParsedName {
       invalid: "a name may hold A-Z a-z 0-9 . _ : / @ + - only (file paths: start the name with path:)",
     };
   if (raw.length > nameBytesMax) return tooLong();
-  return checkSegments(raw, raw.split("/"));
+  return checkSegments(raw, raw);
 }
 
 function parsePath(raw: string): ParsedName {
@@ -33,13 +33,16 @@ function parsePath(raw: string): ParsedName {
   const segments = path.split("/").filter((segment) => segment !== "" && segment !== ".");
   const name = pathPrefix + segments.join("/");
   if (new TextEncoder().encode(name).length > nameBytesMax) return tooLong();
-  return segments.length === 0 ? { invalid: "a path must not be empty" } : checkSegments(name, segments);
+  return segments.length === 0
+    ? { invalid: "a path must not be empty" }
+    : checkSegments(name, segments.join("/"));
 }
 
-function checkSegments(name: string, segments: readonly string[]): ParsedName {
-  return segments.some((segment) => segment === "" || segment === "." || segment === "..")
-    ? { invalid: "a name must not have empty, . or .. segments" }
-    : { name };
+/** An empty, `.` or `..` segment. */
+const badSegment = /(?:^|\/)\.{0,2}(?:\/|$)/;
+
+function checkSegments(name: string, path: string): ParsedName {
+  return badSegment.test(path) ? { invalid: "a name must not have empty, . or .. segments" } : { name };
 }
 
 const tooLong = (): ParsedName => ({ invalid: `a name is at most ${nameBytesMax} bytes` });

@@ -25,27 +25,31 @@ export class Steps {
   ) {}
 
   /** Runs a decision, then tells the waiters whose wait it ended. */
-  async run<Reply>(
+  run<Reply>(
     keys: readonly Key[],
     decide: (view: View, successors: Successors) => Decision<Reply>,
     heirsOf: (reply: Reply) => readonly Heir[],
   ): Promise<Reply> {
     const offered: Waiter[] = [];
-    try {
-      const reply = await this.store.transact(keys, (view) => {
-        withdraw(offered);
-        const decision = decide(view, this.queues.successors);
-        if ("need" in decision) return decision;
-        for (const heir of heirsOf(decision.reply)) this.#offer(heir, offered);
-        this.#notice(decision.writes);
-        return decision;
-      });
-      if (offered.length > 0) for (const heir of heirsOf(reply)) this.#settle(heir);
-      return reply;
-    } catch (error) {
-      this.#failed(offered, error);
-      throw error;
-    }
+    const deciding = (view: View): Decision<Reply> => {
+      withdraw(offered);
+      const decision = decide(view, this.queues.successors);
+      if ("need" in decision) return decision;
+      for (const heir of heirsOf(decision.reply)) this.#offer(heir, offered);
+      this.#notice(decision.writes);
+      return decision;
+    };
+    // Chained, not awaited: this runs on every request, and each await would cost it another turn.
+    return this.store.transact(keys, deciding).then(
+      (reply) => {
+        if (offered.length > 0) for (const heir of heirsOf(reply)) this.#settle(heir);
+        return reply;
+      },
+      (error: unknown) => {
+        this.#failed(offered, error);
+        throw error;
+      },
+    );
   }
 
   #offer(heir: Heir, offered: Waiter[]): void {

@@ -35,6 +35,8 @@ interface Known {
 }
 
 export const defaultSpace = "default";
+/** The principal of the operator's token, who acts in every space: nobody else may have this name. */
+export const operatorName = "operator";
 /** Tokens kept in memory: each is looked up on every request. */
 const tokensMax = 10_000;
 const page = 100;
@@ -153,8 +155,8 @@ export class Tokens {
 
   /** A principal given by the configuration cannot be taken by a stored token. */
   async create(wish: TokenWish, by: string): Promise<{ record: TokenRecord; token: string } | TokenRefusal> {
-    if (wish.space === defaultSpace && this.#byId.has(`static:${wish.name}`))
-      return { refused: "name_taken" };
+    const isGiven = wish.space === defaultSpace && this.#byId.has(`static:${wish.name}`);
+    if (isGiven || wish.name === operatorName) return { refused: "name_taken" };
     if (this.size >= tokensMax) return { refused: "too_many", max: tokensMax };
     const { id, token, hash } = makeBearer();
     const record = await this.store.transact(tokenKeys({ id, ...wish }), (view) =>

@@ -226,7 +226,17 @@ export type LockEvent = Static<typeof LockEvent>;
 export const ResetEvent = reply("ResetEvent", { event: Type.Literal("reset"), observed_at: instant });
 export type ResetEvent = Static<typeof ResetEvent>;
 
-export const WatchEvent = Type.Union([LockEvent, ResetEvent], { title: "WatchEvent" });
+/** The snapshot is complete; from here on the stream can be resumed. */
+export const SyncedEvent = reply("SyncedEvent", { event: Type.Literal("synced"), observed_at: instant });
+export type SyncedEvent = Static<typeof SyncedEvent>;
+
+/** The server stops: connect again. */
+export const ReconnectEvent = reply("ReconnectEvent", { event: Type.Literal("reconnect") });
+export type ReconnectEvent = Static<typeof ReconnectEvent>;
+
+export const WatchEvent = Type.Union([LockEvent, SyncedEvent, ResetEvent, ReconnectEvent], {
+  title: "WatchEvent",
+});
 export type WatchEvent = Static<typeof WatchEvent>;
 
 export const CheckReply = reply("CheckReply", {

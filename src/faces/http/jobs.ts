@@ -194,7 +194,7 @@ export const listJobs: Handler = async (call) => {
   const mine = isTrue(query.mine);
   const page = await call.desk.leases.list({
     space: call.space,
-    prefix: query.prefix ?? "",
+    prefix: (query.prefix ?? "").normalize("NFC"),
     after: fromCursor(call, query.cursor),
     limit: pageLimit(call, query.limit),
     accept: ({ name, lease }) =>

@@ -160,7 +160,7 @@ export const getLock: Handler = async (call) => {
 export const listLocks: Handler = async (call) => {
   const query = call.query as ListLocksQuery;
   const { leases, present } = call.desk;
-  const prefix = query.prefix ?? "";
+  const prefix = (query.prefix ?? "").normalize("NFC");
   const mine = isTrue(query.mine);
   const page = await leases.list({
     space: call.space,

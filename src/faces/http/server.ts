@@ -102,7 +102,7 @@ export function httpFace(desk: Desk, options: HttpOptions): HttpFace {
     docs: operate.docs,
   };
   for (const route of table) register(app, route, handlers[route.id], { desk, gate, metrics, options });
-  answerTheRest(app, table, options);
+  answerTheRest(app, table, options, metrics);
   return {
     app,
     stopping: () => {
@@ -211,13 +211,14 @@ interface Registering {
 }
 
 /**
- * A route with a body is let in before its body is read; one without does it all in the handler, because each of
- * Fastify's hooks costs every request a little.
+ * A request that may have a body is let in before that is read; any other does it all in the handler, because each
+ * of Fastify's hooks costs every request a little.
  */
 function register(app: FastifyInstance, route: Route, handler: Handler, at: Registering): void {
   const { gate, metrics, options } = at;
   const check = checkOf(route);
   const readsBody = route.body !== undefined;
+  const mayHaveBody = route.method !== "GET";
   const isStream = route.path.endsWith("/watch");
   const enter = (request: FastifyRequest, reply: FastifyReply): Context => {
     applyCors(request, reply, options.corsOrigins);
@@ -239,7 +240,8 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
   app.route({
     method: route.method,
     url: route.path.replace(/\{(\w+)\}/g, ":$1"),
-    ...(readsBody
+    config: { routeId: route.id },
+    ...(mayHaveBody
       ? {
           onRequest: (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => {
             try {
@@ -277,7 +279,11 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
         request,
         reply,
       };
-      handler(call).then(finish, (error: unknown) => finish(answerTo(error, request)));
+      handler(call)
+        .then(finish, (error: unknown) => finish(answerTo(error, request)))
+        .catch((error: unknown) =>
+          request.log.error({ err: error, request_id: request.id }, "a reply failed"),
+        );
     },
     // A HEAD of these would make a whole stream or copy for nothing.
     ...(isStream || route.id === "backup" ? { exposeHeadRoute: false } : {}),
@@ -304,7 +310,12 @@ function send(reply: FastifyReply, { status, body, retryAfterMs }: Answer): void
 }
 
 /** Unknown paths, wrong methods, and everything that went wrong on the way. */
-function answerTheRest(app: FastifyInstance, table: readonly Route[], options: HttpOptions): void {
+function answerTheRest(
+  app: FastifyInstance,
+  table: readonly Route[],
+  options: HttpOptions,
+  metrics: Metrics,
+): void {
   const patterns = table.map(({ method, path }) => ({
     method,
     pattern: new RegExp(`^${path.replace(/[.]/g, "\\.").replace(/\{\w+\}/g, "[^/]+")}$`),
@@ -334,12 +345,12 @@ function answerTheRest(app: FastifyInstance, table: readonly Route[], options: H
   };
   app.setNotFoundHandler(answerUnknown);
   app.setErrorHandler((error: FastifyError, request, reply) => {
-    if (error instanceof Busy) {
-      setTimeout(send, busyMs, reply, error.answer);
-      return;
-    }
+    const { routeId } = request.routeOptions.config as { routeId?: RouteId };
     // That nothing is there matters more than what is wrong with the body.
     if (request.is404) return answerUnknown(request, reply);
-    send(reply, answerTo(error, request));
+    const answer = answerTo(error, request);
+    if (routeId !== undefined) metrics.record(routeId, answer.status, 0);
+    if (error instanceof Busy) setTimeout(send, busyMs, reply, answer);
+    else send(reply, answer);
   });
 }

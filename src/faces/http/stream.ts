@@ -63,7 +63,7 @@ export const watchLock =
 export const watchLocks =
   (streams: Streams): Handler =>
   (call) =>
-    stream(call, streams, null, (call.query as WatchQuery).prefix ?? "");
+    stream(call, streams, null, ((call.query as WatchQuery).prefix ?? "").normalize("NFC"));
 
 async function stream(call: Call, streams: Streams, name: string | null, prefix: string): Promise<null> {
   const { identity, request, reply } = call;

@@ -1,0 +1,41 @@
+// A million unique jobs claimed and released over HTTP, then the clean-up, with a short retention: prints what file
+// and memory do, and that a name that was forgotten goes on above its last token. Needs the build; not a test.
+//   npm run -s build && node scripts/million.mjs [--jobs 1000000] [--dist DIR]
+import { join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { parseArgs } from "node:util";
+
+const { values } = parseArgs({
+  options: {
+    jobs: { type: "string", default: "1000000" },
+    dist: { type: "string", default: fileURLToPath(new URL("../dist", import.meta.url)) },
+  },
+});
+const load = (file) => import(pathToFileURL(join(resolve(values.dist), "test", file)).href);
+const { churn, describe, forgetful, tokensRise } = await load("system-churn.js");
+const { startServer } = await load("server.js");
+
+const jobs = Number(values.jobs);
+const server = await startServer({ env: forgetful });
+let saidAt = performance.now();
+const say = (text) => {
+  if (performance.now() - saidAt < 10_000) return;
+  saidAt = performance.now();
+  console.log(`  ${text}`);
+};
+console.log(`${jobs} jobs, each claimed and released once, with ${JSON.stringify(forgetful)}`);
+const { start, peak, end, loadMs, cleanMs, tokens } = await churn(server, jobs, say);
+const rise = await tokensRise(server, tokens);
+console.log(`start          ${describe(start)}`);
+console.log(
+  `peak           ${describe(peak)}; ${(loadMs / 1000).toFixed(0)} s, ${Math.round((jobs / loadMs) * 1000)} jobs a second`,
+);
+console.log(`after clean-up ${describe(end)}; ${(cleanMs / 1000).toFixed(1)} s after the last release`);
+console.log(
+  `tokens         ${tokens.size} names of before granted again, each at least ${rise} above its last`,
+);
+const code = await server.stop();
+if (rise < 1 || code !== 0) {
+  console.log(`FAILED: lowest rise ${rise}, exit code ${code}`);
+  process.exitCode = 1;
+}
