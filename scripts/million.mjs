@@ -12,11 +12,11 @@ const { values } = parseArgs({
   },
 });
 const load = (file) => import(pathToFileURL(join(resolve(values.dist), "test", file)).href);
-const { churn, describe, forgetful, tokensRise } = await load("system-churn.js");
+const { churn, describe, forgetful, observable, tokensRise } = await load("system-churn.js");
 const { startServer } = await load("server.js");
 
 const jobs = Number(values.jobs);
-const server = await startServer({ env: forgetful });
+const server = await startServer({ env: forgetful, program: observable });
 let saidAt = performance.now();
 const say = (text) => {
   if (performance.now() - saidAt < 10_000) return;

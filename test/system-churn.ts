@@ -1,10 +1,10 @@
 // Many jobs, each claimed and released once over HTTP, then the clean-up: what file and memory do meanwhile. The
 // test does it with thousands, scripts/million.mjs with a million.
-import { statSync } from "node:fs";
+import { readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Connection } from "../bench/connection.js";
 import { residentMb } from "../bench/proc.js";
-import type { Server } from "./server.js";
+import { mainFile, type Server } from "./server.js";
 import { Client, until } from "./system-client.js";
 
 /** Settings under which a free name, and what was told of it, is soon forgotten. */
@@ -15,6 +15,9 @@ export const forgetful = {
   HOLDFAST_FEED_AGE_SECONDS: "1",
 };
 
+/** A server whose memory can be looked at when all garbage is gone: to write a snapshot, Node collects it first. */
+export const observable = [process.execPath, "--heapsnapshot-signal=SIGUSR2", mainFile];
+
 const bearer = "secret-a";
 const connections = 64;
 /** Every this many-th job's token is kept for comparison. */
@@ -24,7 +27,7 @@ export interface Size {
   readonly fileBytes: number;
   readonly logBytes: number;
   readonly residentMb: number;
-  /** Memory that JavaScript uses, as the server's metrics say. */
+  /** Memory that JavaScript uses, as the server's metrics say; at the start and the end without garbage. */
   readonly heapMb: number;
 }
 
@@ -47,6 +50,7 @@ export async function churn(
 ): Promise<Churned> {
   const client = new Client(server.url, bearer, { sockets: 4 });
   const tokens = new Map<string, number>();
+  await collectGarbage(server);
   const start = await sizeOf(server, client);
   let peak = start;
   let done = 0;
@@ -75,6 +79,8 @@ export async function churn(
     const loadMs = performance.now() - from;
     await untilClean(client, jobs);
     const cleanMs = performance.now() - from - loadMs;
+    clearInterval(looking);
+    await collectGarbage(server);
     return { start, peak, end: await sizeOf(server, client), loadMs, cleanMs, tokens };
   } finally {
     clearInterval(looking);
@@ -140,6 +146,16 @@ async function sizeOf(server: Server, client: Client): Promise<Size> {
     residentMb: residentMb(server.pid) ?? 0,
     heapMb: Math.round(metric("nodejs_heap_size_used_bytes") / 2 ** 20),
   };
+}
+
+async function collectGarbage(server: Server): Promise<void> {
+  const snapshot = (): string | undefined =>
+    readdirSync(server.dataDir).find((name) => name.endsWith(".heapsnapshot"));
+  process.kill(server.pid, "SIGUSR2");
+  const name = await until(snapshot, "the snapshot is written", 60_000);
+  // It is written at one go: the next answer comes after it.
+  await (await fetch(`${server.url}/health`)).text();
+  rmSync(join(server.dataDir, name));
 }
 
 /** Every record was removed, all of it is in the file, and the file has stopped shrinking. */

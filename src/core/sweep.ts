@@ -18,12 +18,14 @@ export interface SweepReply {
   /** There is more that is due already. */
   readonly more: boolean;
   readonly settled: number;
+  /** Nothing that is due lies before this place in the index, until something is put there again. */
+  readonly next: string;
 }
 
 /** Due strictly before now: at its last instant a lease is still held. */
-export const dueRange = (now: number): Range => ({
+export const dueRange = (now: number, from = ""): Range => ({
   index: "due",
-  from: "",
+  from,
   to: sortableInstant(now),
   limit: rangeMax,
 });
@@ -32,9 +34,10 @@ export function decideSweep(
   view: View,
   policy: Policy,
   successors: Successors = noHeirs,
+  from = "",
 ): Decision<SweepReply> {
   return deciding(view, policy, (draft) => {
-    const range = dueRange(draft.now);
+    const range = dueRange(draft.now, from);
     const rows = draft.range(range);
     draft.require(rows.map((row) => row.key));
     const heirs: Heir[] = [];
@@ -49,9 +52,13 @@ export function decideSweep(
       return undefined;
     });
     const more = full === true || rows.length === range.limit || sessionsLeft(draft, rows);
-    return { heirs, more, settled: count };
+    return { heirs, more, settled: count, next: nextPlace(rows, more, range) };
   });
 }
+
+/** An engine may have to step over what was removed lately: who knows that nothing is there spares it that. */
+const nextPlace = (rows: readonly { readonly sort: string }[], more: boolean, { from, to }: Range): string =>
+  more ? (rows[0]?.sort ?? from) : to;
 
 /** How many records settling this one may have to look at. */
 function costOf(record: AnyRecord | null, successors: Successors): number {
@@ -85,19 +92,22 @@ const sessionsLeft = (draft: Draft, rows: readonly { readonly key: Key }[]): boo
 export interface CleanReply {
   readonly removed: number;
   readonly more: boolean;
+  /** As of a sweep. */
+  readonly next: string;
 }
 
 /** Removes free records, spent request ids, ended sessions and old audit records; tokens go into the floor. */
-export function decideClean(view: View, policy: Policy): Decision<CleanReply> {
+export function decideClean(view: View, policy: Policy, from = ""): Decision<CleanReply> {
   return deciding(view, policy, (draft) => {
-    const range: Range = { index: "gc", from: "", to: sortableInstant(draft.now), limit: rangeMax };
+    const range: Range = { index: "gc", from, to: sortableInstant(draft.now), limit: rangeMax };
     const rows = draft.range(range);
     draft.require(rows.map((row) => row.key));
     draft.require(rows.flatMap((row) => floorKeysOf(draft.get(row.key))));
     draft.require(rows.flatMap((row) => currentLeaseKeys(draft.get(row.key))));
     let removed = 0;
     for (const row of rows) if (cleanOne(draft, row.key, draft.get(row.key))) removed++;
-    return { removed, more: rows.length === range.limit };
+    const more = rows.length === range.limit;
+    return { removed, more, next: nextPlace(rows, more, range) };
   });
 }
 

@@ -2,6 +2,7 @@
  * What must happen without anybody asking: settling leases that are over, cleaning up what nobody needs any more,
  * and serving queues whose names were freed by somebody else's step.
  */
+import type { Decision, View } from "../core/decision.js";
 import type { Successors } from "../core/heirs.js";
 import { decideServe } from "../core/inspect.js";
 import { everySpace, floorKey, lockKey, sortableInstant } from "../core/keys.js";
@@ -24,6 +25,8 @@ export class Upkeep {
   readonly #sweep: Alarm;
   readonly #clean: Alarm;
   readonly #quiet: Alarm;
+  /** Up to here nothing is in the index: an engine would have to step over all that was removed lately. */
+  readonly #from = { due: "", gc: "" };
 
   constructor(
     readonly store: Store,
@@ -37,7 +40,11 @@ export class Upkeep {
       new Alarm(
         () => store.now(),
         run,
-        (error) => report(`${what} failed; will try again`, error),
+        (error) => {
+          // What was taken for removed may be there again.
+          this.#from.due = this.#from.gc = "";
+          report(`${what} failed; will try again`, error);
+        },
       );
     this.#sweep = alarm(() => this.#runSweep(), "settling what is over");
     this.#clean = alarm(() => this.#runClean(), "cleaning up");
@@ -58,6 +65,8 @@ export class Upkeep {
 
   /** Something becomes due, or can be cleaned up, at this instant. */
   notice(index: "due" | "gc", at: number): void {
+    const place = sortableInstant(at);
+    if (place < this.#from[index]) this.#from[index] = place;
     (index === "due" ? this.#sweep : this.#clean).set(at);
   }
 
@@ -68,12 +77,17 @@ export class Upkeep {
 
   /** Settles everything that is over now. */
   async settleDue(): Promise<void> {
-    const sweep = (view: Parameters<typeof decideSweep>[0], heirs: Successors) =>
-      decideSweep(view, this.policy, heirs);
-    for (let more = true; more; ) {
-      const reply = await this.steps.run([], sweep, heirsOf);
-      this.settled += reply.settled;
-      more = reply.more;
+    const sweep = (view: View, heirs: Successors) =>
+      this.#passing("due", decideSweep(view, this.policy, heirs, this.#from.due));
+    try {
+      for (let more = true; more; ) {
+        const reply = await this.steps.run([], sweep, heirsOf);
+        this.settled += reply.settled;
+        more = reply.more;
+      }
+    } catch (error) {
+      this.#from.due = "";
+      throw error;
     }
   }
 
@@ -89,15 +103,29 @@ export class Upkeep {
 
   async #runClean(): Promise<number | null> {
     for (let more = true; more && !this.stopping.aborted; ) {
-      const reply = await this.store.transact([], (view) => decideClean(view, this.policy));
+      const reply = await this.store.transact([], (view) =>
+        this.#passing("gc", decideClean(view, this.policy, this.#from.gc)),
+      );
       this.cleaned += reply.removed;
       more = reply.more;
     }
     return this.#firstInstant("gc");
   }
 
+  /**
+   * Takes note of how far a decision has looked, at the moment it is made: what is put there later is noticed. Where
+   * other nodes put things too, nothing can be taken for removed.
+   */
+  #passing<Reply extends { readonly next: string }>(
+    index: "due" | "gc",
+    decision: Decision<Reply>,
+  ): Decision<Reply> {
+    if (!("need" in decision) && this.store.facts.order === "node") this.#from[index] = decision.reply.next;
+    return decision;
+  }
+
   async #firstInstant(index: "due" | "gc"): Promise<number | null> {
-    const [row] = await this.store.list({ index, from: "", to: "\x7f", limit: 1 });
+    const [row] = await this.store.list({ index, from: this.#from[index], to: "\x7f", limit: 1 });
     return row === undefined ? null : Number(row.sort.slice(0, instantWidth));
   }
 

@@ -12,8 +12,8 @@ import { feedPlace, verified } from "./checksum.js";
 import { entryLine, recordLine } from "./lines.js";
 import { readFailure } from "./schema.js";
 
-/** How many refreshes, of which a batch brings one or two, reads stay apart: until the checkpoint has had its turn. */
-const apartRefreshes = 8;
+/** For how many batches reads stay apart: until the checkpoint has had its turn. */
+const apartBatches = 8;
 
 /** The packaged library ends a text at NUL. Sort strings are printable, so the next character bounds the same rows. */
 const bound = (text: string): string => text.replaceAll("\0", "\x01");
@@ -38,16 +38,23 @@ export class Reader {
     );
   }
 
-  /** Begins a snapshot that all reads share until `refresh`: a lock once per batch instead of once per read. */
+  /**
+   * Begins a snapshot that all reads share until `refresh`. The tree changes only when the writer moves something into
+   * it, so a snapshot serves for many batches, and with it the library's page cache, which each new one empties.
+   */
   #begin(): void {
     if (this.#inSnapshot || this.#apart > 0) return;
     this.#database.exec("BEGIN");
     this.#inSnapshot = true;
   }
 
+  /** A batch was committed. */
+  batchPassed(): void {
+    if (this.#apart > 0) this.#apart--;
+  }
+
   /** Lets the next read see what was committed since. */
   refresh(): void {
-    if (this.#apart > 0) this.#apart--;
     if (!this.#inSnapshot) return;
     this.#inSnapshot = false;
     this.#database.exec("COMMIT");
@@ -59,7 +66,7 @@ export class Reader {
    */
   letGo(): void {
     this.refresh();
-    this.#apart = apartRefreshes;
+    this.#apart = apartBatches;
   }
 
   record(key: Key): AnyRecord | null {
@@ -86,6 +93,7 @@ export class Reader {
 
   /** Events numbered above `after`, of which there are some; null if the first of them is no longer kept. */
   events(after: number, limit: number): NumberedEvent[] | null {
+    this.refresh();
     return this.#guard(() => {
       const found: NumberedEvent[] = [];
       for (const row of this.#feed.all(after + 1, after + 1)) {

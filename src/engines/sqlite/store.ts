@@ -202,7 +202,7 @@ export class SqliteStore implements Store {
     if (batch === null || batch.seq !== seq) return;
     this.#flying = null;
     this.#durableSeq = seq;
-    this.#reader?.refresh();
+    this.#reader?.batchPassed();
     // The next commit goes out before the replies of this one are written: disk and replies overlap.
     this.#flush();
     this.#feed.append(batch.events);

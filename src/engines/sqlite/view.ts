@@ -39,6 +39,9 @@ export class ReadCache {
   }
 }
 
+/** Most rows that are read from the file at once. */
+const pageRowsMax = 1024;
+
 export class LayeredView implements View {
   /** The newest batch among what was read. */
   newestSeq = 0;
@@ -96,15 +99,16 @@ export class LayeredView implements View {
     }
   }
 
-  /** The file's rows, page by page, as far as they are wanted. */
+  /** The file's rows, page by page, as far as they are wanted: ever more at once, where many were removed in memory. */
   *#stored(range: Range): Generator<RangeRow, undefined> {
-    let from = range.from;
+    let { from, limit } = range;
     for (;;) {
-      const page = this.reader.range({ ...range, from });
+      const page = this.reader.range({ ...range, from, limit });
       yield* page;
       const last = page.at(-1);
-      if (last === undefined || page.length < range.limit) return undefined;
+      if (last === undefined || page.length < limit) return undefined;
       from = `${last.sort}\u0000`;
+      limit = Math.min(4 * limit, pageRowsMax);
     }
   }
 }

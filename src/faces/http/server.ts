@@ -26,6 +26,7 @@ import * as locks from "./locks.js";
 import { Metrics } from "./metrics.js";
 import * as operate from "./operate.js";
 import { applyCors, checkHost } from "./origin.js";
+import { Outbox } from "./outbox.js";
 import * as sessions from "./sessions.js";
 import { type StreamLimits, Streams, watchLock, watchLocks } from "./stream.js";
 import * as tokens from "./tokens.js";
@@ -68,6 +69,8 @@ interface Context {
   identity: Identity | null;
   space: string;
   readonly arrivedAt: number;
+  /** Counts as load. */
+  inWork: boolean;
 }
 
 declare module "fastify" {
@@ -82,6 +85,7 @@ export function httpFace(desk: Desk, options: HttpOptions): HttpFace {
   const gate = new Gate(desk.tokens, options.gate);
   const streams = new Streams(options.streams);
   const metrics = new Metrics(desk.leases, streams, gate);
+  const outbox = new Outbox();
   const table = routes(desk.limits);
   const document = openapi(table, { version: desk.version });
   const app = makeApp(options);
@@ -101,8 +105,9 @@ export function httpFace(desk: Desk, options: HttpOptions): HttpFace {
     openapi: operate.openapiDocument(document),
     docs: operate.docs,
   };
-  for (const route of table) register(app, route, handlers[route.id], { desk, gate, metrics, options });
-  answerTheRest(app, table, options, metrics);
+  for (const route of table)
+    register(app, route, handlers[route.id], { desk, gate, metrics, options, outbox });
+  answerTheRest(app, table, { desk, gate, metrics, options, outbox });
   return {
     app,
     stopping: () => {
@@ -205,6 +210,7 @@ const halfCharacter = (): Refused =>
 
 interface Registering {
   readonly desk: Desk;
+  readonly outbox: Outbox;
   readonly gate: Gate;
   readonly metrics: Metrics;
   readonly options: HttpOptions;
@@ -215,7 +221,7 @@ interface Registering {
  * of Fastify's hooks costs every request a little.
  */
 function register(app: FastifyInstance, route: Route, handler: Handler, at: Registering): void {
-  const { gate, metrics, options } = at;
+  const { gate, metrics, options, outbox } = at;
   const check = checkOf(route);
   const readsBody = route.body !== undefined;
   const mayHaveBody = route.method !== "GET";
@@ -225,7 +231,9 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
     checkHost(request, options.hosts);
     if (gate.isStopping) reply.header("connection", "close");
     gate.admit(route.load);
-    const context: Context = { identity: null, space: "", arrivedAt: performance.now() };
+    const context: Context = { identity: null, space: "", arrivedAt: performance.now(), inWork: true };
+    gate.inWork++;
+    request.gateContext = context;
     if (route.access === "open" || isOpenHere(route, request)) return context;
     const identity = gate.identify(request.raw.socket, request.headers);
     gate.limitRate(identity);
@@ -245,7 +253,7 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
       ? {
           onRequest: (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => {
             try {
-              request.gateContext = enter(request, reply);
+              enter(request, reply);
               done();
             } catch (error) {
               done(error as Error);
@@ -258,12 +266,11 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
       const body = readsBody && request.body === undefined ? {} : request.body;
       const { query } = request;
       const wrong = check(body, query);
-      const works = wrong === null && !isIdle(body);
-      if (works) gate.inWork++;
+      if (wrong !== null || isIdle(body)) leaveWork(gate, context);
       const finish = (answer: Answer | null): void => {
-        if (works) gate.inWork--;
+        leaveWork(gate, context);
         metrics.record(route.id, answer?.status ?? 200, (performance.now() - context.arrivedAt) / 1000);
-        if (answer !== null) send(reply, answer);
+        if (answer !== null) outbox.add(reply.raw.socket, () => send(reply, answer));
       };
       if (wrong !== null) {
         finish(wrong);
@@ -290,6 +297,12 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
   });
 }
 
+function leaveWork(gate: Gate, context: Context): void {
+  if (!context.inWork) return;
+  context.inWork = false;
+  gate.inWork--;
+}
+
 /** Metrics need no token from this machine itself: every hop must be, since a caller can claim what it likes. */
 const isOpenHere = (route: Route, request: FastifyRequest): boolean =>
   route.id === "metrics" &&
@@ -313,8 +326,7 @@ function send(reply: FastifyReply, { status, body, retryAfterMs }: Answer): void
 function answerTheRest(
   app: FastifyInstance,
   table: readonly Route[],
-  options: HttpOptions,
-  metrics: Metrics,
+  { gate, metrics, options }: Registering,
 ): void {
   const patterns = table.map(({ method, path }) => ({
     method,
@@ -349,6 +361,7 @@ function answerTheRest(
     // That nothing is there matters more than what is wrong with the body.
     if (request.is404) return answerUnknown(request, reply);
     const answer = answerTo(error, request);
+    if (request.gateContext !== null) leaveWork(gate, request.gateContext);
     if (routeId !== undefined) metrics.record(routeId, answer.status, 0);
     if (error instanceof Busy) setTimeout(send, busyMs, reply, answer);
     else send(reply, answer);
