@@ -88,108 +88,116 @@ describe("a backup of a running server", () => {
     assert.ok(readFileSync(join(data, "holdfast.db")).equals(readFileSync(backup)), "it was not touched");
   });
 
-  test("restored, ends what was held, grants nothing for the longest TTL, and then above every token", async () => {
-    await turnOver(5);
-    const data = join(temporaryDir("holdfast-restored-"), "data");
-    const restoredAt = performance.now();
-    const ended = await holdfast(["restore", backup, "--data", data]);
-    assert.equal(ended.code, 0, ended.text);
-    assert.match(ended.stdout, /4[01] leases of the backup are ended/);
-    assert.match(ended.stdout, new RegExp(`It grants nothing for ${ttlSeconds} s`));
-    assert.deepEqual(
-      readdirSync(data).filter((name) => /restoring|-wal|-shm/.test(name)),
-      [],
-    );
-    await using restored = await startServer({ dataDir: data, cwd: "/" });
-    const caller = new Client(restored.url, "secret-a");
-    const asked = await caller.acquire(hot, { ttl_seconds: ttlSeconds });
-    assert.deepEqual([asked.status, asked.body.code], [409, "delayed"], JSON.stringify(asked.body));
-    assert.match(asked.body.details, /restored from a backup/);
-    assert.ok(asked.body.retry_after_ms > 0 && asked.body.retry_after_ms <= ttlSeconds * 1000);
-    const waiting = caller.acquire(hot, { ttl_seconds: ttlSeconds, wait_seconds: 60 });
-
-    for (const lease of held.slice(0, 5)) {
-      assert.equal((await caller.renew(lease.name, lease.lease_id)).status, 404, "its lease is over");
-      assert.equal((await caller.look(lease.name)).body.status, "free");
-    }
-    assert.equal((await caller.post(`/sessions/${session}/keepalive`)).status, 404);
-    const stream = watching(caller, "/watch", lastEventId);
-    assert.equal((await stream.next()).value?.event, "reset", "the old place in the feed means nothing here");
-    await stream.return(undefined);
-    const admin = new Client(restored.url, adminToken);
-    const { records } = (await admin.get("/audit")).body;
-    assert.ok(records.some(({ action, principal }) => action === "restore" && /restore by/.test(principal)));
-
-    const first = await waiting;
-    const tookMs = performance.now() - restoredAt;
-    assert.equal(first.body.status, "acquired", JSON.stringify(first.body));
-    assert.ok(
-      tookMs >= ttlSeconds * 1000 && tookMs < ttlSeconds * 1000 + 5000,
-      `granted ${tookMs} ms after the restore began`,
-    );
-    assert.ok(first.body.fencing_token > highest, `${first.body.fencing_token} after ${highest}`);
-    // The request ids of before are forgotten: the same one is a new request.
-    const repeated = await caller.acquire("held-0", { ttl_seconds: ttlSeconds, request_id: "request-0" });
-    assert.equal(repeated.body.status, "acquired");
-    assert.notEqual(repeated.body.lease_id, held[0]?.lease_id);
-    assert.ok(repeated.body.fencing_token > (held[0]?.fencing_token ?? 0));
-    caller.close();
-    admin.close();
-    assert.equal(await restored.stop(), 0);
-  });
-
-  test("restored twice with --no-wait grants at once, the second above all of the first", async () => {
-    let before = highest;
-    for (const word of ["first", "second"]) {
-      const data = join(temporaryDir("holdfast-twice-"), word);
-      const ended = await holdfast(["restore", backup, "--data", data, "--no-wait", "--json"]);
+  // The first mostly waits: the others run beside it.
+  describe("once there", { concurrency: 3 }, () => {
+    test("restored, ends what was held, grants nothing for the longest TTL, and then above every token", async () => {
+      const data = join(temporaryDir("holdfast-restored-"), "data");
+      const restoredAt = performance.now();
+      const ended = await holdfast(["restore", backup, "--data", data]);
       assert.equal(ended.code, 0, ended.text);
+      assert.match(ended.stdout, /4[01] leases of the backup are ended/);
+      assert.match(ended.stdout, new RegExp(`It grants nothing for ${ttlSeconds} s`));
       assert.deepEqual(
-        { ...jsonOf(ended), leasesEnded: 0 },
-        { ok: true, path: join(data, "holdfast.db"), quietMs: 0, leasesEnded: 0 },
+        readdirSync(data).filter((name) => /restoring|-wal|-shm/.test(name)),
+        [],
       );
       await using restored = await startServer({ dataDir: data, cwd: "/" });
       const caller = new Client(restored.url, "secret-a");
-      for (const name of [hot, "held-1", "never-seen"]) {
-        const { body } = await caller.acquire(name);
-        assert.equal(body.status, "acquired", JSON.stringify(body));
-        assert.ok(body.fencing_token > before, `${word}: ${name} ${body.fencing_token} after ${before}`);
-      }
-      let last = 0;
-      for (let i = 0; i < 20; i++) {
-        const { body } = await caller.acquire("more", { ttl_seconds: 60 });
-        assert.ok(body.fencing_token > last);
-        last = body.fencing_token;
-        await caller.release("more", body.lease_id);
-      }
-      before = last;
-      caller.close();
-    }
-  });
+      const asked = await caller.acquire(hot, { ttl_seconds: ttlSeconds });
+      assert.deepEqual([asked.status, asked.body.code], [409, "delayed"], JSON.stringify(asked.body));
+      assert.match(asked.body.details, /restored from a backup/);
+      assert.ok(asked.body.retry_after_ms > 0 && asked.body.retry_after_ms <= ttlSeconds * 1000);
+      const waiting = caller.acquire(hot, { ttl_seconds: ttlSeconds, wait_seconds: 60 });
 
-  test("is refused where it would do harm: nothing is there, something is there, it is no backup, it is damaged", async () => {
-    const data = temporaryDir("holdfast-refused-");
-    const damaged = join(data, "damaged.db");
-    const bytes = readFileSync(backup);
-    writeFileSync(damaged, bytes.subarray(0, bytes.length - 4096));
-    const plain = join(data, "plain.txt");
-    writeFileSync(plain, "no backup at all, but long enough to be looked at".repeat(20));
-    const rows: [args: string[], code: number, says: RegExp][] = [
-      [[join(data, "nowhere.db"), "--data", join(data, "a")], 3, /there is no backup/],
-      [[backup, "--data", server.dataDir], 2, /exists already: move it away first/],
-      [[plain, "--data", join(data, "b")], 5, /damaged|not a database/],
-      [[damaged, "--data", join(data, "c")], 5, /damaged/],
-      [[backup, "--data", join(data, "d"), "--wait", "soon"], 2, /--wait "soon"/],
-      [[backup, "--store", "memory:"], 5, /only a file can be restored/],
-    ];
-    const refusals = rows.map(async ([args, code, says]) => {
-      const ended = await holdfast(["restore", ...args]);
-      assert.equal(ended.code, code, ended.text);
-      assert.match(ended.stderr, says);
+      for (const lease of held.slice(0, 5)) {
+        assert.equal((await caller.renew(lease.name, lease.lease_id)).status, 404, "its lease is over");
+        assert.equal((await caller.look(lease.name)).body.status, "free");
+      }
+      assert.equal((await caller.post(`/sessions/${session}/keepalive`)).status, 404);
+      const stream = watching(caller, "/watch", lastEventId);
+      assert.equal(
+        (await stream.next()).value?.event,
+        "reset",
+        "the old place in the feed means nothing here",
+      );
+      await stream.return(undefined);
+      const admin = new Client(restored.url, adminToken);
+      const { records } = (await admin.get("/audit")).body;
+      assert.ok(
+        records.some(({ action, principal }) => action === "restore" && /restore by/.test(principal)),
+      );
+
+      const first = await waiting;
+      const tookMs = performance.now() - restoredAt;
+      assert.equal(first.body.status, "acquired", JSON.stringify(first.body));
+      assert.ok(
+        tookMs >= ttlSeconds * 1000 && tookMs < ttlSeconds * 1000 + 5000,
+        `granted ${tookMs} ms after the restore began`,
+      );
+      assert.ok(first.body.fencing_token > highest, `${first.body.fencing_token} after ${highest}`);
+      // The request ids of before are forgotten: the same one is a new request.
+      const repeated = await caller.acquire("held-0", { ttl_seconds: ttlSeconds, request_id: "request-0" });
+      assert.equal(repeated.body.status, "acquired");
+      assert.notEqual(repeated.body.lease_id, held[0]?.lease_id);
+      assert.ok(repeated.body.fencing_token > (held[0]?.fencing_token ?? 0));
+      caller.close();
+      admin.close();
+      assert.equal(await restored.stop(), 0);
     });
-    await Promise.all(refusals);
-    for (const name of ["a", "b", "c", "d"])
-      assert.ok(!existsSync(join(data, name, "holdfast.db")), `${name}: nothing was put in place`);
+
+    test("restored twice with --no-wait grants at once, the second above all of the first", async () => {
+      let before = highest;
+      for (const word of ["first", "second"]) {
+        const data = join(temporaryDir("holdfast-twice-"), word);
+        const ended = await holdfast(["restore", backup, "--data", data, "--no-wait", "--json"]);
+        assert.equal(ended.code, 0, ended.text);
+        assert.deepEqual(
+          { ...jsonOf(ended), leasesEnded: 0 },
+          { ok: true, path: join(data, "holdfast.db"), quietMs: 0, leasesEnded: 0 },
+        );
+        await using restored = await startServer({ dataDir: data, cwd: "/" });
+        const caller = new Client(restored.url, "secret-a");
+        for (const name of [hot, "held-1", "never-seen"]) {
+          const { body } = await caller.acquire(name);
+          assert.equal(body.status, "acquired", JSON.stringify(body));
+          assert.ok(body.fencing_token > before, `${word}: ${name} ${body.fencing_token} after ${before}`);
+        }
+        let last = 0;
+        for (let i = 0; i < 20; i++) {
+          const { body } = await caller.acquire("more", { ttl_seconds: 60 });
+          assert.ok(body.fencing_token > last);
+          last = body.fencing_token;
+          await caller.release("more", body.lease_id);
+        }
+        before = last;
+        caller.close();
+      }
+    });
+
+    test("is refused where it would do harm: nothing is there, something is there, it is no backup, it is damaged", async () => {
+      const data = temporaryDir("holdfast-refused-");
+      const damaged = join(data, "damaged.db");
+      const bytes = readFileSync(backup);
+      writeFileSync(damaged, bytes.subarray(0, bytes.length - 4096));
+      const plain = join(data, "plain.txt");
+      writeFileSync(plain, "no backup at all, but long enough to be looked at".repeat(20));
+      const rows: [args: string[], code: number, says: RegExp][] = [
+        [[join(data, "nowhere.db"), "--data", join(data, "a")], 3, /there is no backup/],
+        [[backup, "--data", server.dataDir], 2, /exists already: move it away first/],
+        [[plain, "--data", join(data, "b")], 5, /damaged|not a database/],
+        [[damaged, "--data", join(data, "c")], 5, /damaged/],
+        [[backup, "--data", join(data, "d"), "--wait", "soon"], 2, /--wait "soon"/],
+        [[backup, "--store", "memory:"], 5, /only a file can be restored/],
+      ];
+      const refusals = rows.map(async ([args, code, says]) => {
+        const ended = await holdfast(["restore", ...args]);
+        assert.equal(ended.code, code, ended.text);
+        assert.match(ended.stderr, says);
+      });
+      await Promise.all(refusals);
+      for (const name of ["a", "b", "c", "d"])
+        assert.ok(!existsSync(join(data, name, "holdfast.db")), `${name}: nothing was put in place`);
+    });
   });
 
   test("is also made from the file when no server holds it", async () => {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { test } from "node:test";
+import { describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { startServer } from "./server.js";
@@ -17,67 +17,107 @@ const connections = 500;
 const depth = 5;
 const loadMs = 6000;
 
-test("at several times the load 100 holders of 2 s leases keep them, and the refused are told when to come back", async (t) => {
-  await using server = await startServer({ env: { HOLDFAST_RATE_LIMIT: "off" } });
-  const client = new Client(server.url, "secret-a", { sockets: 120 });
-  const holders = await Promise.all(
-    Array.from({ length: 100 }, async (_, i) => {
-      const name = `holder-${i}`;
-      if (i % 5 !== 0) {
-        const { body } = await client.acquire(name, { ttl_seconds: 2 });
-        return {
-          name,
-          path: `/locks/${name}/renew`,
-          body: { lease_id: body.lease_id },
-          token: body.fencing_token,
-        };
+// The second mostly waits: it runs beside the first.
+describe("a server under siege", { concurrency: 2 }, () => {
+  test("at several times the load 100 holders of 2 s leases keep them, and the refused are told when to come back", async (t) => {
+    await using server = await startServer({ env: { HOLDFAST_RATE_LIMIT: "off" } });
+    const client = new Client(server.url, "secret-a", { sockets: 120 });
+    const holders = await Promise.all(
+      Array.from({ length: 100 }, async (_, i) => {
+        const name = `holder-${i}`;
+        if (i % 5 !== 0) {
+          const { body } = await client.acquire(name, { ttl_seconds: 2 });
+          return {
+            name,
+            path: `/locks/${name}/renew`,
+            body: { lease_id: body.lease_id },
+            token: body.fencing_token,
+          };
+        }
+        const { session_id } = (await client.post("/sessions", { ttl_seconds: 5 })).body;
+        const { body } = await client.acquire(name, { session_id });
+        return { name, path: `/sessions/${session_id}/keepalive`, body: {}, token: body.fencing_token };
+      }),
+    );
+    await using hammer = startHammer(server.port);
+    let renewed = 0;
+    const failed: string[] = [];
+    let slowestMs = 0;
+    let isOver = false;
+    const loops = holders.map(async ({ name, path, body }, i) => {
+      await delay(i * 6); // spread over the period, as real ones are
+      while (!isOver) {
+        const from = performance.now();
+        const reply = await client.post(path, body);
+        const tookMs = performance.now() - from;
+        slowestMs = Math.max(slowestMs, tookMs);
+        if (reply.status === 200) renewed++;
+        else failed.push(`${name}: ${reply.status} ${reply.body.code}`);
+        await delay(Math.max(0, 600 - tookMs));
       }
-      const { session_id } = (await client.post("/sessions", { ttl_seconds: 5 })).body;
-      const { body } = await client.acquire(name, { session_id });
-      return { name, path: `/sessions/${session_id}/keepalive`, body: {}, token: body.fencing_token };
-    }),
-  );
-  await using hammer = startHammer(server.port);
-  let renewed = 0;
-  const failed: string[] = [];
-  let slowestMs = 0;
-  let isOver = false;
-  const loops = holders.map(async ({ name, path, body }, i) => {
-    await delay(i * 6); // spread over the period, as real ones are
-    while (!isOver) {
-      const from = performance.now();
-      const reply = await client.post(path, body);
-      const tookMs = performance.now() - from;
-      slowestMs = Math.max(slowestMs, tookMs);
-      if (reply.status === 200) renewed++;
-      else failed.push(`${name}: ${reply.status} ${reply.body.code}`);
-      await delay(Math.max(0, 600 - tookMs));
-    }
+    });
+    await delay(loadMs);
+    const { statuses, withoutRetryAfter, cut } = await hammer.stop();
+    await until(
+      async () => ((await client.look("holder-0")).status === 200 ? true : undefined),
+      "reads are let in",
+    );
+    const kept = await Promise.all(
+      holders.map(async ({ name, token }) => (await client.look(name)).body.fencing_token === token),
+    );
+    isOver = true;
+    await Promise.all(loops);
+    const perSecond = Object.entries(statuses).map(
+      ([status, count]) => `${Math.round(count / (loadMs / 1000))} × ${status} a second`,
+    );
+    t.diagnostic(
+      `${renewed} renewals, slowest ${Math.round(slowestMs)} ms; the load got ${perSecond.join(", ")}, ${cut} cut`,
+    );
+    assert.ok(renewed > 500, `${renewed} renewals`);
+    assert.ok(
+      failed.length <= renewed / 1000,
+      `${failed.length} failed of ${renewed}: ${failed.slice(0, 5)}`,
+    );
+    assert.ok(kept.every(Boolean), "every holder has its lease");
+    assert.deepEqual(Object.keys(statuses).sort(), ["200", "503"]);
+    assert.ok((statuses["503"] ?? 0) > 0, "some were refused");
+    assert.equal(withoutRetryAfter, 0);
+    client.close();
   });
-  await delay(loadMs);
-  const { statuses, withoutRetryAfter, cut } = await hammer.stop();
-  await until(
-    async () => ((await client.look("holder-0")).status === 200 ? true : undefined),
-    "reads are let in",
-  );
-  const kept = await Promise.all(
-    holders.map(async ({ name, token }) => (await client.look(name)).body.fencing_token === token),
-  );
-  isOver = true;
-  await Promise.all(loops);
-  const perSecond = Object.entries(statuses).map(
-    ([status, count]) => `${Math.round(count / (loadMs / 1000))} × ${status} a second`,
-  );
-  t.diagnostic(
-    `${renewed} renewals, slowest ${Math.round(slowestMs)} ms; the load got ${perSecond.join(", ")}, ${cut} cut`,
-  );
-  assert.ok(renewed > 500, `${renewed} renewals`);
-  assert.ok(failed.length <= renewed / 1000, `${failed.length} failed of ${renewed}: ${failed.slice(0, 5)}`);
-  assert.ok(kept.every(Boolean), "every holder has its lease");
-  assert.deepEqual(Object.keys(statuses).sort(), ["200", "503"]);
-  assert.ok((statuses["503"] ?? 0) > 0, "some were refused");
-  assert.equal(withoutRetryAfter, 0);
-  client.close();
+
+  test("slow senders and connections beyond the limit are cut off, others go on", async () => {
+    const connectionsMax = 40;
+    await using server = await startServer({ env: { HOLDFAST_CONNECTIONS_MAX: String(connectionsMax) } });
+    const slow = await Promise.all(Array.from({ length: 5 }, () => open(server.port)));
+    const from = performance.now();
+    for (const { socket } of slow) {
+      socket.write("POST /locks/slow/acquire HTTP/1.1\r\nHost: 127.0.0.1\r\n");
+      // A byte now and then must not keep it alive.
+      const drip = setInterval(() => socket.write("X"), 200);
+      socket.once("close", () => clearInterval(drip));
+    }
+    const client = new Client(server.url, "secret-a", { sockets: 1 });
+    assert.equal((await client.acquire("mine")).status, 200);
+    const crowd = await Promise.all(Array.from({ length: connectionsMax + 10 }, () => open(server.port)));
+    await until(
+      () => (crowd.filter(({ socket }) => socket.destroyed).length >= 16 ? true : undefined),
+      "those beyond the limit are cut",
+    );
+    assert.equal((await client.look("mine")).status, 200, "who was there before goes on");
+    for (const { socket } of crowd) socket.destroy();
+    await until(async () => {
+      const late = new Client(server.url, "secret-a", { sockets: 1 });
+      const reply = await late.look("mine").catch(() => undefined);
+      late.close();
+      return reply?.status === 200 ? true : undefined;
+    }, "there is room again");
+
+    await Promise.all(slow.map(({ closed }) => closed));
+    const tookMs = performance.now() - from;
+    assert.ok(tookMs > 5000 && tookMs < 20_000, `slow headers were cut after ${tookMs} ms`);
+    for (const { received } of slow) assert.match(received(), /^HTTP\/1\.1 408 |^$/);
+    client.close();
+  });
 });
 
 /** The load, in a process of its own, so that it does not slow down the holders' own side. */
@@ -101,40 +141,6 @@ function startHammer(port: number): AsyncDisposable & { stop(): Promise<Hammered
     },
   };
 }
-
-test("slow senders and connections beyond the limit are cut off, others go on", async () => {
-  const connectionsMax = 40;
-  await using server = await startServer({ env: { HOLDFAST_CONNECTIONS_MAX: String(connectionsMax) } });
-  const slow = await Promise.all(Array.from({ length: 5 }, () => open(server.port)));
-  const from = performance.now();
-  for (const { socket } of slow) {
-    socket.write("POST /locks/slow/acquire HTTP/1.1\r\nHost: 127.0.0.1\r\n");
-    // A byte now and then must not keep it alive.
-    const drip = setInterval(() => socket.write("X"), 200);
-    socket.once("close", () => clearInterval(drip));
-  }
-  const client = new Client(server.url, "secret-a", { sockets: 1 });
-  assert.equal((await client.acquire("mine")).status, 200);
-  const crowd = await Promise.all(Array.from({ length: connectionsMax + 10 }, () => open(server.port)));
-  await until(
-    () => (crowd.filter(({ socket }) => socket.destroyed).length >= 16 ? true : undefined),
-    "those beyond the limit are cut",
-  );
-  assert.equal((await client.look("mine")).status, 200, "who was there before goes on");
-  for (const { socket } of crowd) socket.destroy();
-  await until(async () => {
-    const late = new Client(server.url, "secret-a", { sockets: 1 });
-    const reply = await late.look("mine").catch(() => undefined);
-    late.close();
-    return reply?.status === 200 ? true : undefined;
-  }, "there is room again");
-
-  await Promise.all(slow.map(({ closed }) => closed));
-  const tookMs = performance.now() - from;
-  assert.ok(tookMs > 5000 && tookMs < 20_000, `slow headers were cut after ${tookMs} ms`);
-  for (const { received } of slow) assert.match(received(), /^HTTP\/1\.1 408 |^$/);
-  client.close();
-});
 
 interface Opened {
   readonly socket: Socket;

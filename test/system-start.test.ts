@@ -10,7 +10,7 @@ import { type Ended, holdfast, runToEnd } from "./system-program.js";
 
 const noTokens = { HOLDFAST_TOKENS: undefined, HOLDFAST_ADMIN_TOKEN: undefined };
 
-describe("the first start", () => {
+describe("the first start", { concurrency: 3 }, () => {
   test("prints one block with a token that works, keeps it for its user alone, and never prints it again", async () => {
     await using server = await startServer({ env: noTokens });
     const block = server.stdout();

@@ -23,10 +23,15 @@ const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 export class Ordered {
   readonly records = new Map<Key, Slot<AnyRecord>>();
-  readonly #entries = new BTree<string, Slot<Key>>(undefined, compare);
-  /** Entries in the order in which they were written, so that the oldest can be forgotten. */
-  #written: { key: string; seq: number }[] = [];
-  #forgotten = 0;
+  /**
+   * Two generations, the younger over the older. The older is dropped as a whole once the layer below has all of it:
+   * dropping entries one by one cost more than writing them.
+   */
+  #young = new Generation();
+  #old = new Generation();
+
+  /** `generationMin`: entries at which a generation is closed. */
+  constructor(readonly generationMin = 8192) {}
 
   /** Takes over the writes of batch `seq`. */
   apply(writes: readonly Write[], seq: number): void {
@@ -58,17 +63,25 @@ export class Ordered {
   }
 
   #putName(entryName: string, key: Key | null, seq: number): void {
-    this.#entries.set(entryName, { value: key, seq });
-    this.#written.push({ key: entryName, seq });
+    this.#young.entries.set(entryName, { value: key, seq });
+    this.#young.lastSeq = seq;
   }
 
   /** Entries within the range, gone ones included. */
   *entries(range: Range): Generator<{ sort: string; slot: Slot<Key> }> {
     const skip = range.index.length + 1;
+    const from = entryKey(range.index, range.from);
     const to = entryKey(range.index, range.to);
-    for (const [key, slot] of this.#entries.entries(entryKey(range.index, range.from))) {
-      if (key >= to) return;
-      yield { sort: key.slice(skip), slot };
+    const young = this.#young.entries.entries(from);
+    const old = this.#old.entries.entries(from);
+    let [newer, older] = [nextBefore(young, to), nextBefore(old, to)];
+    while (newer !== undefined || older !== undefined) {
+      const takeNewer = older === undefined || (newer !== undefined && newer[0] <= older[0]);
+      const next = takeNewer ? newer : older;
+      if (next === undefined) return;
+      yield { sort: next[0].slice(skip), slot: next[1] };
+      if (older !== undefined && older[0] === next[0]) older = nextBefore(old, to);
+      if (takeNewer) newer = nextBefore(young, to);
     }
   }
 
@@ -83,23 +96,16 @@ export class Ordered {
   }
 
   get entryCount(): number {
-    return this.#entries.size;
+    return this.#young.entries.size + this.#old.entries.size;
   }
 
-  /** Drops index entries of batches up to `seq`, which the layer below now has. */
+  /** Drops index entries that the layer below has, since it has everything up to batch `seq`. Some may stay longer. */
   forgetEntries(seq: number): void {
-    const written = this.#written;
-    while (this.#forgotten < written.length) {
-      const next = written[this.#forgotten];
-      if (next === undefined || next.seq > seq) break;
-      const slot = this.#entries.get(next.key);
-      if (slot !== undefined && slot.seq <= seq) this.#entries.delete(next.key);
-      this.#forgotten++;
-    }
-    if (this.#forgotten > 4096 && this.#forgotten > written.length / 2) {
-      this.#written = written.slice(this.#forgotten);
-      this.#forgotten = 0;
-    }
+    if (this.#old.lastSeq <= seq && this.#old.entries.size > 0) this.#old = new Generation();
+    if (this.#young.lastSeq <= seq && this.#young.entries.size > 0) this.#young = new Generation();
+    if (this.#old.entries.size > 0 || this.#young.entries.size < this.generationMin) return;
+    this.#old = this.#young;
+    this.#young = new Generation();
   }
 
   /** Drops the marks of deleted records and entries, where nothing lies below this layer. */
@@ -108,10 +114,9 @@ export class Ordered {
       if (write.record === null) this.records.delete(write.key);
       for (const entry of write.drop) {
         const key = entryKey(entry.index, entry.sort);
-        if (this.#entries.get(key)?.value === null) this.#entries.delete(key);
+        if (this.#young.entries.get(key)?.value === null) this.#young.entries.delete(key);
       }
     }
-    this.#written.length = 0;
   }
 
   /** Drops the oldest records of batches up to `seq` until at most `keep` are left. */
@@ -124,8 +129,17 @@ export class Ordered {
 
   clear(): void {
     this.records.clear();
-    this.#entries.clear();
-    this.#written = [];
-    this.#forgotten = 0;
+    this.#young = new Generation();
+    this.#old = new Generation();
   }
+}
+
+class Generation {
+  readonly entries = new BTree<string, Slot<Key>>(undefined, compare);
+  lastSeq = 0;
+}
+
+function nextBefore(entries: Iterator<[string, Slot<Key>]>, to: string): [string, Slot<Key>] | undefined {
+  const { value, done } = entries.next();
+  return done === true || value[0] >= to ? undefined : value;
 }
