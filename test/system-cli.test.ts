@@ -131,12 +131,13 @@ describe("holdfast token", () => {
       [1, /unknown, revoked or expired/, ["list"], { ...env, HOLDFAST_TOKEN: "wrong" }],
       [1, /needs the role admin/, ["list"], { ...env, HOLDFAST_TOKEN: secret }],
     ];
-    for (const [code, says, args, rowEnv] of rows) {
+    const failures = rows.map(async ([code, says, args, rowEnv]) => {
       const ended = await holdfast(["token", ...args], { env: rowEnv, cwd: elsewhere.HOLDFAST_DATA });
       assert.equal(ended.code, code, `${args.join(" ")}: ${ended.text}`);
       assert.match(ended.stderr, says);
       assert.doesNotMatch(ended.text, /^\s+at .*[:(]\d+/m);
-    }
+    });
+    await Promise.all(failures);
     const operator = readFileSync(join(server.dataDir, "operator-token"), "utf8").trim();
     assert.equal(await statusOf(server.url, operator), 200);
   });
