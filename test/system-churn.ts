@@ -97,9 +97,19 @@ async function runJobs(
   let [id, token] = [take(), 0];
   if (id === null) return;
   await new Promise<void>((resolve, reject) => {
-    const claim = (): void => connection?.send(post(`/jobs/job-${id}/claim`, '{"ttl_seconds":600}'));
     let connection: Connection | undefined;
+    let last = "";
+    const send = (text: string): void => {
+      last = text;
+      connection?.send(text);
+    };
+    const claim = (): void => send(post(`/jobs/job-${id}/claim`, '{"ttl_seconds":600}'));
     const onReply = (status: number, body: string): void => {
+      if (status === 503 && body.includes('"unavailable"')) {
+        // Busy, and certainly not done: come back when it says.
+        setTimeout(send, (JSON.parse(body) as { retry_after_ms: number }).retry_after_ms, last);
+        return;
+      }
       if (status !== 200) {
         reject(new Error(`job-${id} answered ${status}: ${body}`));
         return;
@@ -107,7 +117,7 @@ async function runJobs(
       const reply = JSON.parse(body) as { claimed?: boolean; lease_id: string; token: number };
       if (reply.claimed === true) {
         token = reply.token;
-        connection?.send(post(`/jobs/job-${id}/release`, `{"lease_id":"${reply.lease_id}"}`));
+        send(post(`/jobs/job-${id}/release`, `{"lease_id":"${reply.lease_id}"}`));
         return;
       }
       released(id ?? 0, token);

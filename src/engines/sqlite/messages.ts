@@ -45,8 +45,8 @@ export type FromWriter =
       readonly message: string;
     }
   | { readonly type: "committed"; readonly seq: number }
-  /** `certain`: the batch is certainly not written. The writer has closed the file and waits for `open`. */
-  | { readonly type: "failed"; readonly seq: number; readonly certain: boolean; readonly message: string }
+  /** `certain`: what was on its way is certainly not written. The writer has closed the file and waits for `open`. */
+  | { readonly type: "failed"; readonly certain: boolean; readonly message: string }
   /** Everything up to `seq` is in the tree now. */
   | { readonly type: "applied"; readonly seq: number; readonly backlogBytes: number }
   /** Events up to this number are no longer kept. */

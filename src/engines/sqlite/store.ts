@@ -85,7 +85,7 @@ export class SqliteStore implements Store {
       this.#toWriter({ type: "finish-checkpoint" });
     });
     this.#writer.on("message", (message: FromWriter) => this.#onWriter(message));
-    this.#writer.on("error", (error) => this.#fail(0, false, `the writer thread stopped: ${error.message}`));
+    this.#writer.on("error", (error) => this.#fail(false, `the writer thread stopped: ${error.message}`));
   }
 
   /** Resolves when the file is ready, rejects if it cannot be used. */
@@ -180,7 +180,7 @@ export class SqliteStore implements Store {
         this.#committed(message.seq);
         break;
       case "failed":
-        this.#fail(message.seq, message.certain, message.message);
+        this.#fail(message.certain, message.message);
         break;
       case "applied":
         this.#applied(message.seq, message.backlogBytes);
@@ -219,7 +219,7 @@ export class SqliteStore implements Store {
   }
 
   /** A commit failed, or the file is in trouble: nothing that is in memory can be trusted any more. */
-  #fail(seq: number, certain: boolean, message: string): void {
+  #fail(certain: boolean, message: string): void {
     if (this.#state === "closed" || this.#state === "failed") return;
     if (this.#opened !== null) {
       this.#openFailed(new StoreError("unavailable", message));
@@ -236,9 +236,9 @@ export class SqliteStore implements Store {
     this.#cache.clear();
     this.#reader?.close();
     this.#reader = null;
-    const kind = certain || flying?.seq !== seq ? "unavailable" : "unknown";
-    for (const waiting of flying?.waiting ?? [])
-      waiting.reject(new StoreError(flying?.seq === seq ? kind : "unknown", this.#trouble));
+    // A batch that is on its way while other work of the writer fails finds the file closed: it is not written either.
+    const kind = certain ? "unavailable" : "unknown";
+    for (const waiting of flying?.waiting ?? []) waiting.reject(new StoreError(kind, this.#trouble));
     for (const waiting of gathering.waiting) waiting.reject(new StoreError("unavailable", this.#trouble));
     this.#reopenSoon();
   }

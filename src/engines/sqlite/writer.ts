@@ -117,7 +117,7 @@ function commit(batch: Batch): void {
     // A full disk is noticed while the frames are written, before the one that makes the commit valid.
     const certain = reached === "write" || /full/i.test(messageOf(error));
     closeQuietly();
-    say({ type: "failed", seq: batch.seq, certain, message: messageOf(error) });
+    say({ type: "failed", certain, message: messageOf(error) });
     return;
   }
   say({ type: "committed", seq: batch.seq });
@@ -139,7 +139,7 @@ function inTransaction(body: (db: Database, run: NonNullable<typeof statements>)
     return true;
   } catch (error) {
     closeQuietly();
-    say({ type: "failed", seq: 0, certain: true, message: messageOf(error) });
+    say({ type: "failed", certain: true, message: messageOf(error) });
     return false;
   }
 }
@@ -198,7 +198,7 @@ function shrink(): boolean {
     return true;
   } catch (error) {
     closeQuietly();
-    say({ type: "failed", seq: 0, certain: true, message: messageOf(error) });
+    say({ type: "failed", certain: true, message: messageOf(error) });
     return false;
   }
 }
