@@ -5,8 +5,8 @@
  * feed, and lets nothing be granted until the longest lease that may still be out there is over.
  */
 import { auditKey, everySpace, floorKey, indexEntries, type Key } from "../../core/keys.js";
-import { grantsPerMsMax, restoreTokenJump } from "../../core/limits.js";
-import type { AnyRecord, AuditRecord, FloorRecord, LockRecord } from "../../core/records.js";
+import type { AnyRecord, AuditRecord, FloorRecord } from "../../core/records.js";
+import { endedByRestore, floorAfterRestore } from "../../core/restore.js";
 import { StoreError } from "../../store/store.js";
 import { type Database, openDatabase } from "./binding.js";
 import { checksum, logPlace, verified } from "./checksum.js";
@@ -120,7 +120,7 @@ function rewrite(database: Database, stampedAt: number, options: RestoreOptions)
     if (record.lease === null) continue;
     leasesEnded++;
     raise(floors, record.space, record.token, record.lease.ttlMs ?? 0);
-    put(key, record, ended(record, now, options));
+    put(key, record, endedByRestore(record, now, options.principal, options.recordRetentionMs));
   }
   // Spaces that were made after the backup are held to the highest of all.
   for (const floor of [...floors.values()]) raise(floors, everySpace, floor.token, floor.ttlHighMs);
@@ -128,8 +128,7 @@ function rewrite(database: Database, stampedAt: number, options: RestoreOptions)
   for (const [space, floor] of floors) {
     const quietMs = options.quietMs ?? floor.ttlHighMs;
     quiet = Math.max(quiet, quietMs);
-    const token = floor.token + restoreTokenJump + elapsed * grantsPerMsMax;
-    put(floorKey(space), null, { ...floor, token, quietUntil: now + quietMs });
+    put(floorKey(space), null, floorAfterRestore(floor, elapsed, now, quietMs));
     if (space !== everySpace)
       put(auditKey(space, options.auditId), null, auditOf(space, now, stampedAt, options));
   }
@@ -145,29 +144,6 @@ function raise(floors: Map<string, FloorRecord>, space: string, token: number, t
     token: Math.max(floor.token, token),
     ttlHighMs: Math.max(floor.ttlHighMs, ttlHighMs),
   });
-}
-
-function ended(lock: LockRecord, now: number, options: RestoreOptions): LockRecord {
-  const lease = lock.lease;
-  if (lease === null) return lock;
-  return {
-    ...lock,
-    lease: null,
-    previous: {
-      leaseId: lease.id,
-      principal: lease.principal,
-      owner: lease.owner,
-      token: lock.token,
-      since: lease.since,
-      endedAt: now,
-      how: "forced",
-      by: options.principal,
-      reason: "restored from a backup",
-    },
-    dueAt: 0,
-    availableAt: 0,
-    gcAt: now + options.recordRetentionMs,
-  };
 }
 
 const auditOf = (space: string, now: number, stampedAt: number, options: RestoreOptions): AuditRecord => ({
