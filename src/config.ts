@@ -8,6 +8,7 @@ import type { Role } from "./core/records.js";
 import { isStoreUrl, storeIn } from "./engines/open.js";
 import { type GateLimits, gateLimitsDefault, timeLimits } from "./faces/http/gate-limits.js";
 import { operatorName, type StaticToken } from "./service/tokens.js";
+import { nearest } from "./wire/nearest.js";
 
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
@@ -56,18 +57,18 @@ export function readConfig(flags: ServeFlags, env: Environment): Config {
     wholeNumber(name, text(name), fallback, min, max);
   const secondsMs = (name: string, fallbackMs: number, min: number, max: number): number =>
     whole(name, fallbackMs / 1000, min, max) * 1000;
-  const dataDir = resolve(flags.data ?? text("HOLDFAST_DATA") ?? "./.holdfast");
-  const tlsCert = flags.tlsCert ?? text("HOLDFAST_TLS_CERT");
-  const tlsKey = flags.tlsKey ?? text("HOLDFAST_TLS_KEY");
+  const dataDir = resolve(flags.data || (text("HOLDFAST_DATA") ?? "./.holdfast"));
+  const tlsCert = flags.tlsCert || text("HOLDFAST_TLS_CERT");
+  const tlsKey = flags.tlsKey || text("HOLDFAST_TLS_KEY");
   if ((tlsCert === null) !== (tlsKey === null))
     throw new ConfigError("--tls-cert and --tls-key go together: give both or none");
   const tokens = staticTokens(text("HOLDFAST_TOKENS"));
   const admin = adminToken(text("HOLDFAST_ADMIN_TOKEN"), tokens);
   return {
-    host: flags.host ?? text("HOLDFAST_HOST") ?? "127.0.0.1",
+    host: flags.host || (text("HOLDFAST_HOST") ?? "127.0.0.1"),
     port: wholeNumber(
-      flags.port === undefined ? "HOLDFAST_PORT" : "--port",
-      flags.port ?? text("HOLDFAST_PORT"),
+      flags.port ? "--port" : "HOLDFAST_PORT",
+      flags.port || text("HOLDFAST_PORT"),
       4280,
       0,
       65_535,
@@ -114,49 +115,82 @@ export function readConfig(flags: ServeFlags, env: Environment): Config {
     connectionsMax: whole("HOLDFAST_CONNECTIONS_MAX", 20_000, 1, 1_000_000),
     feedEventsMax: whole("HOLDFAST_FEED_EVENTS_MAX", 100_000, 100, 100_000_000),
     feedAgeMaxMs: secondsMs("HOLDFAST_FEED_AGE_SECONDS", 3_600_000, 1, 31_536_000),
-    corsOrigins: (text("HOLDFAST_CORS_ORIGINS") ?? "").split(/[\s,]+/).filter((origin) => origin !== ""),
-    trustProxy: flags.trustProxy ?? isOn(text("HOLDFAST_TRUST_PROXY")),
+    corsOrigins: corsOrigins(text("HOLDFAST_CORS_ORIGINS")),
+    trustProxy: flags.trustProxy ?? isOn("HOLDFAST_TRUST_PROXY", text("HOLDFAST_TRUST_PROXY")),
     tlsCert,
     tlsKey,
     logLevel: logLevel(text("HOLDFAST_LOG_LEVEL")),
   };
 }
 
-function wholeNumber(name: string, text: string | null, fallback: number, min: number, max: number): number {
+/** Variables that look like ours and are not, each with the one that may be meant. */
+export function strangeVariables(env: Environment): string[] {
+  // What the commands read, and what is asked for when nothing is set.
+  const known = new Set(["HOLDFAST_TOKEN", "HOLDFAST_URL"]);
+  readConfig({}, new Proxy({}, { get: (_, name) => void known.add(String(name)) }));
+  const words = [...known].map((name) => name.slice(prefix.length));
+  return Object.keys(env)
+    .filter((name) => name.startsWith(prefix) && !known.has(name))
+    .map((name) => {
+      const near = nearest(name.slice(prefix.length), words);
+      return `${name} is not a setting of Holdfast${near === undefined ? "" : `: did you mean ${prefix}${near}?`}`;
+    });
+}
+
+const prefix = "HOLDFAST_";
+
+function wholeNumber(
+  name: string,
+  text: string | null,
+  fallback: number,
+  min: number,
+  max: number,
+  orElse = "",
+): number {
   if (text === null) return fallback;
   const value = Number(text);
   if (!/^\d+$/.test(text) || value < min || value > max)
-    throw new ConfigError(`${name}=${text} is not a whole number from ${min} to ${max}`);
+    throw new ConfigError(`${name}=${text} is not a whole number from ${min} to ${max}${orElse}`);
   return value;
 }
 
 /** Which store is meant: the one named, or the file in the data directory. */
 export function storeUrl(flag: string | undefined, setting: string | null, dataDir: string): string {
-  const url = flag ?? setting ?? storeIn(dataDir);
+  const url = flag || (setting ?? storeIn(dataDir));
   if (!isStoreUrl(url))
     throw new ConfigError(
-      `${flag === undefined ? "HOLDFAST_STORE=" : "--store "}${url} is no store: use sqlite:FILE or memory:`,
+      `${flag ? "--store " : "HOLDFAST_STORE="}${url} is no store: use sqlite:FILE or memory:`,
     );
   return url;
 }
 
-const isOn = (text: string | null): boolean => text === "1" || text === "true";
+function isOn(name: string, text: string | null): boolean {
+  if (text !== null && !["1", "true", "0", "false"].includes(text))
+    throw new ConfigError(`${name}=${text}: use 1 or true, 0 or false`);
+  return text === "1" || text === "true";
+}
+
+/** An origin that no browser sends would silently let nobody in. */
+function corsOrigins(text: string | null): string[] {
+  const origins = (text ?? "").split(/[\s,]+/).filter((origin) => origin !== "");
+  for (const origin of origins)
+    if (origin !== "*" && !(URL.canParse(origin) && new URL(origin).origin === origin))
+      throw new ConfigError(
+        `HOLDFAST_CORS_ORIGINS: ${origin} is no origin: write scheme and host as https://dash.example, without a path, or *`,
+      );
+  return origins;
+}
 
 function rate(text: string | null): number | null {
   if (text === "off") return null;
-  return wholeNumber(
-    "HOLDFAST_RATE_LIMIT (a number, or off)",
-    text,
-    gateLimitsDefault.ratePerSecond ?? 1000,
-    1,
-    10_000_000,
-  );
+  const fallback = gateLimitsDefault.ratePerSecond ?? 1000;
+  return wholeNumber("HOLDFAST_RATE_LIMIT", text, fallback, 1, 10_000_000, ", nor off");
 }
 
 function overload(text: string | null): Partial<GateLimits> {
   if (text === null) return {};
   if (text === "off") return timeLimits(Number.POSITIVE_INFINITY);
-  return timeLimits(wholeNumber("HOLDFAST_OVERLOAD_MS (a number, or off)", text, 0, 1, 60_000));
+  return timeLimits(wholeNumber("HOLDFAST_OVERLOAD_MS", text, 0, 1, 60_000, ", nor off"));
 }
 
 function logLevel(text: string | null): string {

@@ -2,8 +2,9 @@
  * What stands in the data directory besides the data: the operator's token that the first start made, and the URL
  * of the server that runs on it, so that commands find it. Only the server's own user may read either.
  */
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { makeDirectory } from "./store/directory.js";
 
 export const operatorTokenFile = (dataDir: string): string => join(dataDir, "operator-token");
 const urlFile = (dataDir: string): string => join(dataDir, "server-url");
@@ -38,7 +39,7 @@ function contentOf(file: string): string | null {
 
 /** Made anew, so that the mode is ours whatever was there before. */
 function write(dataDir: string, file: string, text: string): void {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  makeDirectory(dataDir);
   rmSync(file, { force: true });
   writeFileSync(file, `${text}\n`, { mode: 0o600, flag: "wx" });
 }

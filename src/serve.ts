@@ -1,6 +1,7 @@
 /** Wiring: configuration → store → service → face, the start's one block of text, and a clean stop. */
+import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
-import type { AddressInfo, Server } from "node:net";
+import { type AddressInfo, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import { createSecureContext } from "node:tls";
@@ -14,8 +15,9 @@ import {
   operatorTokenFile,
   withdrawUrl,
 } from "./data-dir.js";
-import { openStore } from "./engines/open.js";
+import { findOf, openStore } from "./engines/open.js";
 import { Instants } from "./faces/http/instants.js";
+import { PageRoom } from "./faces/http/page-room.js";
 import { Presenter } from "./faces/http/present.js";
 import { type HttpFace, httpFace } from "./faces/http/server.js";
 import { makeBearer } from "./service/bearer.js";
@@ -38,26 +40,33 @@ export interface Running {
   /** The operator token, if this start made it. */
   readonly newToken: string | null;
   readonly tokenFile: string | null;
+  /** How long nothing is granted yet after a restore, in ms. */
+  readonly quietMs: number;
   stop(): Promise<void>;
 }
 
 export async function serve(config: Config, version: string, logger: Logger): Promise<Running> {
   const tls = tlsOf(config);
   refuseOpenDoor(config);
+  const { isNew, isEmpty } = findOf(config.store);
+  if (isNew) await refuseTakenPort(config);
   const store = await openStore(config.store, {
     feedEventsMax: config.feedEventsMax,
     feedAgeMaxMs: config.feedAgeMaxMs,
     onTrouble: (what) => (what === null ? logger.info("the store works again") : logger.error(what)),
   });
+  warnOf(config, isEmpty, logger);
   const stopping = new AbortController();
   const report = (what: string, error: unknown): void => logger.warn({ err: error }, what);
   const leases = new Leases(store, config.policy, queueLimits(config), report);
   let operator: OperatorToken | null = null;
   try {
     // Only now that the data is ours: a start that is refused must not touch the token of the one that runs.
-    operator = operatorToken(config);
+    operator = operatorToken(config, logger);
     const tokens = new Tokens(store, config.policy, [...config.tokens, ...operator.tokens]);
     await tokens.start(stopping.signal, report);
+    refuseTwin(tokens);
+    await leases.noticeRestore();
     leases.start();
     const face = makeFace(config, version, logger, leases, tokens, tls);
     await face.app.listen({ host: config.host, port: config.port, backlog: 4096 });
@@ -73,7 +82,8 @@ export async function serve(config: Config, version: string, logger: Logger): Pr
       withdrawUrl(config.dataDir, url);
       await store.close();
     };
-    return { url, store, newToken: operator.made, tokenFile: operator.file, stop };
+    const { made: newToken, file: tokenFile } = operator;
+    return { url, store, newToken, tokenFile, quietMs: leases.quietMs(), stop };
   } catch (error) {
     // Nobody has seen it: the next start makes and shows one.
     if (operator !== null && operator.made !== null) forgetToken(config.dataDir);
@@ -103,7 +113,7 @@ function makeFace(
   const present = new Presenter(new Instants(systemClocks, () => leases.store.now()));
   const limits = { ...wireLimitsDefault, ttlSecondsMax: Math.floor(config.policy.ttlMaxMs / 1000) };
   return httpFace(
-    { leases, tokens, present, limits, version },
+    { leases, tokens, present, limits, pages: new PageRoom(), version },
     {
       gate: config.gate,
       streams: { streamsMax: config.streamsMax, streamsPerPrincipalMax: Math.ceil(config.streamsMax / 2) },
@@ -153,6 +163,50 @@ function refuseOpenDoor(config: Config): void {
     );
 }
 
+/** A name is a principal, and belongs to one token. */
+function refuseTwin(tokens: Tokens): void {
+  const name = tokens.twin();
+  if (name !== null)
+    throw new ConfigError(
+      `HOLDFAST_TOKENS names ${name}, and so does a token in the data: choose another name, or start without it and run: holdfast token revoke ${name}`,
+    );
+}
+
+/** What works, but may not be what was meant. */
+function warnOf(config: Config, isEmpty: boolean, logger: Logger): void {
+  if (!isLoopback(config.host) && config.tlsCert === null)
+    logger.warn(
+      { host: config.host },
+      "plain HTTP beyond loopback: tokens and leases can be read on the way; set --tls-cert and --tls-key, or let only a proxy that ends TLS reach this port",
+    );
+  if (isEmpty) logger.warn({ store: config.store }, "the data file was there and empty: it begins anew");
+  const filesMax = openFilesMax();
+  if (filesMax <= config.connectionsMax)
+    logger.warn(
+      { open_files: filesMax, connections_max: config.connectionsMax },
+      "the limit of open files is not above HOLDFAST_CONNECTIONS_MAX: raise it (ulimit -n), or lower the setting",
+    );
+}
+
+/** The process's limit where the system tells it, as Linux does. */
+function openFilesMax(): number {
+  try {
+    const [, soft] = /^Max open files +(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
+    return Number(soft ?? Number.POSITIVE_INFINITY);
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+}
+
+/** Asked before anything is made: a start that fails at its port leaves nothing behind. Else the lock is asked first. */
+async function refuseTakenPort({ host, port }: Config): Promise<void> {
+  const probe = createServer();
+  probe.listen({ host, port });
+  await once(probe, "listening");
+  probe.close();
+  await once(probe, "close");
+}
+
 interface OperatorToken {
   readonly tokens: readonly StaticToken[];
   /** The token, if this start made it. */
@@ -161,15 +215,19 @@ interface OperatorToken {
 }
 
 /** From the configuration, or made at the first start when nothing else lets anybody in. */
-function operatorToken(config: Config): OperatorToken {
+function operatorToken(config: Config, logger: Logger): OperatorToken {
   const asStatic = (secret: string): StaticToken[] => [
     { name: operatorName, secret, role: "operator", reentrant: false },
   ];
   if (config.adminToken !== null) return { tokens: asStatic(config.adminToken), made: null, file: null };
   const file = operatorTokenFile(config.dataDir);
   const kept = keptToken(config.dataDir);
+  if (config.tokens.length > 0) {
+    if (kept !== null)
+      logger.warn({ file }, "HOLDFAST_TOKENS decides who gets in: the kept operator token is not valid");
+    return { tokens: [], made: null, file: null };
+  }
   if (kept !== null) return { tokens: asStatic(kept), made: null, file };
-  if (config.tokens.length > 0) return { tokens: [], made: null, file: null };
   const { token } = makeBearer();
   keepToken(config.dataDir, token);
   return { tokens: asStatic(token), made: token, file };
@@ -177,7 +235,9 @@ function operatorToken(config: Config): OperatorToken {
 
 function urlOf(config: Config, face: HttpFace): string {
   const { port } = face.app.server.address() as AddressInfo;
-  const host = config.host.includes(":") ? `[${config.host}]` : config.host;
+  // "Every address" is none to connect to.
+  const reachable = { "0.0.0.0": "127.0.0.1", "::": "::1" }[config.host] ?? config.host;
+  const host = reachable.includes(":") ? `[${reachable}]` : reachable;
   return `${config.tlsCert === null ? "http" : "https"}://${host}:${port}`;
 }
 

@@ -356,7 +356,7 @@ export class History {
   #force(name: string): void {
     const { world } = this;
     const live = this.model.liveOn(name, world.now);
-    const call = { space, name, by: "boss", reason: "stuck", auditId: `audit-${++this.#made}` };
+    const call = { space, name, by: "boss", reason: "stuck", auditId: `audit-${++this.#made}`, wallAt: 0 };
     const { reply } = this.#step(
       () =>
         world.step(

@@ -288,7 +288,15 @@ export class Table {
   #force(call: Call): Answer {
     const { world } = this;
     const [space, name, by] = [call.text("space") ?? "default", call.word(0), call.word(1)];
-    const force = { space, name, by, reason: call.text("reason") ?? "", auditId: `audit-${++this.#made}` };
+    const reason = call.text("reason") ?? "";
+    const force = {
+      space,
+      name,
+      by,
+      reason,
+      auditId: `audit-${++this.#made}`,
+      wallAt: 1_000_000 + world.now,
+    };
     const step = world.step(
       [lockKey(space, name), floorKey(space)],
       (view) => decideForceRelease(view, force, world.policy, world.successors),
@@ -314,9 +322,9 @@ export class Table {
       (view) => decideInspect(view, space, name, world.policy, world.successors),
       (reply) => reply.heirs,
     );
-    const { lock, holding } = step.reply;
+    const { lock, holding, token } = step.reply;
     return {
-      text: `${holding === null ? "free" : "held"} ${lock?.token ?? 0}`,
+      text: `${holding === null ? "free" : "held"} ${token}`,
       facts: {
         ...(holding === null ? {} : holdingFacts(holding)),
         attempts: lock?.attempts ?? 0,

@@ -181,10 +181,30 @@ describe("bodies", () => {
     });
   }
 
+  test("a body that is said to be in another encoding is 415", async () => {
+    for (const charset of ["utf-16", "UTF-16LE", '"latin1"', "utf-80", " iso-8859-1; x=y"]) {
+      const type = `application/json; charset=${charset}`;
+      const reply = await send(server, "POST", "/sessions", {
+        token: one,
+        text: "{}",
+        headers: { "content-type": type },
+      });
+      assertRefused(reply, 415, "unsupported_media_type", type);
+      assertError(reply);
+    }
+  });
+
+  test("an unknown field within a list names the nearest known one there", async () => {
+    const leases = [{ job_id: "a", lease_id: "x", leas_id: "y" }];
+    const { details } = (await call(server, "heartbeatJobs", { token: one, body: { leases } })).body;
+    assert.match(details, /"leas_id" in leases\.0, did you mean lease_id\? \(known: job_id, lease_id\)/);
+  });
+
   test("a charset or a suffix in the content type is fine", async () => {
     for (const type of [
       "application/json; charset=utf-8",
       "application/json;charset=UTF-8",
+      'application/json; charset="utf-8"; x=y',
       "APPLICATION/JSON",
     ]) {
       const reply = await send(server, "POST", "/locks/victim/check", {
@@ -354,6 +374,18 @@ describe("TTLs", () => {
       await ok(server, "releaseLock", { token: one, name, body: { lease_id: reply.body.lease_id } });
     }
   });
+});
+
+describe("what a route does not take", () => {
+  for (const route of table)
+    test(`${route.id}: an unknown parameter is 422, and so is a body where there is none`, async () => {
+      const body = route.body === undefined ? {} : { body: complete(route) };
+      const reply = await post(route, { ...body, query: { zzz: "1" } });
+      assertRefused(reply, 422, "invalid_input", "zzz");
+      assert.match(reply.body.details, /^Unknown parameter "zzz"/);
+      if (route.method !== "DELETE" || route.body !== undefined) return;
+      assertRefused(await post(route, { body: { foo: 1 } }), 422, "invalid_input", "foo");
+    });
 });
 
 describe("empty bodies", () => {

@@ -35,6 +35,15 @@ describe("claim", () => {
     assert.deepEqual([job.owner, job.expires_in_ms, job.metadata], ["runner-1", 120_000, null]);
   });
 
+  test("a reentrant token: the same metadata in another order is the same", async () => {
+    const name = fresh("job");
+    const job = await claim(name, { metadata: { a: 1, b: [{ c: 2, d: 3 }] } }, "secret-c");
+    const again = await claim(name, { metadata: { b: [{ d: 3, c: 2 }], a: 1 } }, "secret-c");
+    assert.equal(again.lease_id, job.lease_id);
+    const other = { token: "secret-c", name, body: { metadata: { a: 1, b: [{ c: 3, d: 2 }] } } };
+    await refused(server, "claimJob", other, 409, "held");
+  });
+
   test("a taken job is 409 and shows its owner, never its lease", async () => {
     const name = fresh("job");
     const job = await claim(name, { owner: "agent-7", metadata: { branch: "b" } });
@@ -158,6 +167,12 @@ describe("claim among candidates", () => {
     assert.deepEqual([status, body.job_id], [200, `${dir}/docs`]);
     const none = await claimAny([`${dir}/src/a.ts`], {}, two);
     assert.equal(none.body.candidates[0]?.conflicts_with, `${dir}/src`);
+    const below = `${dir}/src/a.ts`;
+    const { details } = await refused(server, "claimJob", { token: two, name: below, body: {} }, 409, "held");
+    assert.ok(
+      details.startsWith(`${below} overlaps ${dir}/src, which is taken. It is held by runner-1`),
+      details,
+    );
   });
 });
 
@@ -209,6 +224,8 @@ describe("heartbeat", () => {
       "lease_lost",
     );
     assert.deepEqual([expired.owner, expired.previous.how], [null, "expired"]);
+    const { claimed, previous } = await owner(name);
+    assert.deepEqual([claimed, previous.how, previous.principal], [false, "expired", "runner-1"]);
     await claim(name, { owner: "agent-9" }, two);
     const taken = await refused(
       server,

@@ -263,7 +263,7 @@ describe("release and look", () => {
       const body = id === "acquireLock" ? {} : { lease_id: "ls_x" };
       assert.match(
         (await refused(server, id, { token: one, name, body }, 403, "forbidden")).details,
-        /\/v1\/nodes/,
+        /reserved for the work graph, which this version does not serve/,
       );
     }
     await refused(server, "claimJob", { token: one, name, body: {} }, 403, "forbidden");
@@ -389,6 +389,15 @@ describe("force release", () => {
       "lease_not_current",
     );
     assert.match(renew.details, /The last lease \(runner-2, token \d+\) was ended by operator/);
+  });
+
+  test("shows of the holder's session the short hash, as a look does", async () => {
+    const name = fresh("lock");
+    const { session_id } = await ok(server, "createSession", { token: one });
+    await acquire(name, { session_id });
+    const { holder } = await look(name);
+    assert.match(holder?.session ?? "", /^[0-9a-f]{12}$/);
+    assert.deepEqual((await force(name)).holder, holder);
   });
 
   test("of a free name does nothing and says so; it needs a reason", async () => {

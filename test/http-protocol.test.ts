@@ -49,9 +49,17 @@ describe("methods and paths", () => {
     }
   });
 
+  test("the root leads to the page, and a job's DELETE to its lock", async () => {
+    const root = await send(server, "GET", "/");
+    assert.deepEqual([root.status, root.headers.location], [302, "/docs"]);
+    const wrong = await send(server, "DELETE", "/jobs/issue-1", { token: one });
+    assertRefused(wrong, 405, "method_not_allowed", "DELETE /jobs/issue-1");
+    assert.match(wrong.text, /DELETE \/locks\/issue-1 with a reason/);
+  });
+
   test("an unknown path is 404, a slash too many as well", async () => {
     for (const [method, path] of [
-      ["GET", "/"],
+      ["POST", "/"],
       ["GET", "/lock/x"],
       ["GET", "/locks/a/b"],
       ["POST", "/locks/a/b/acquire"],
@@ -146,6 +154,7 @@ describe("HTTP itself", () => {
       "too_large",
     ],
     ["no Host", `GET /health HTTP/1.1\r\nConnection: close\r\n\r\n`, 400, "invalid_input"],
+    ["no Host in HTTP/1.0", `GET /health HTTP/1.0\r\n\r\n`, 403, "forbidden"],
     [
       "another Host",
       `GET /health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n`,

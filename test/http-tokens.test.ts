@@ -203,6 +203,33 @@ describe("scopes", () => {
     );
   });
 
+  test("are normalised as names are, and an admin makes no wider one by another spelling", async () => {
+    const [composed, decomposed] = ["path:caf\u00e9/*", "path:cafe\u0301/*"];
+    const admin = await make({ role: "admin", scopes: [decomposed] });
+    assert.deepEqual(admin.scopes, [composed]);
+    const { token } = await make({ scopes: [decomposed] }, admin.token);
+    assert.equal((await acquire(token, `path:cafe\u0301/${fresh("f")}`)).status, "acquired");
+    const body = { name: fresh("wide"), scopes: ["path:cafe\u0301*"] };
+    await refused(server, "createToken", { token: admin.token, body }, 403, "forbidden");
+  });
+
+  test("hide who holds a name beyond them that overlaps, and its fencing token", async () => {
+    const dir = fresh("path:src/hidden");
+    for (let i = 0; i < 2; i++) {
+      const { lease_id } = await acquire(one, `${dir}/y`, { metadata: "mine" });
+      await ok(server, "releaseLock", { token: one, name: `${dir}/y`, body: { lease_id } });
+    }
+    await acquire(one, `${dir}/y`, { metadata: "mine" });
+    const narrow = (await make({ scopes: [dir] })).token;
+    const held = await acquire(narrow, dir);
+    assert.deepEqual([held.status, held.name, held.fencing_token, held.metadata], ["held", dir, 0, null]);
+    assert.deepEqual([held.holder_id, held.holder?.session], ["another", null]);
+    const job = await refused(server, "claimJob", { token: narrow, name: dir, body: {} }, 409, "held");
+    assert.match(job.details, /held by another until [^(]*\.$/);
+    for (const told of [held, job])
+      assert.ok(!("conflicts_with" in told) && !JSON.stringify(told).includes("/y"));
+  });
+
   test("stand before every candidate and every lease of a bulk", async () => {
     const mixed = { candidates: ["team-c-jobs", "other"] };
     await refused(server, "claimAnyJob", { token: scoped, body: mixed }, 403, "forbidden");

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { after, before, describe, test } from "node:test";
 import { promisify } from "node:util";
-import { type Server, startServer } from "./server.js";
+import { adminToken, type Server, startServer } from "./server.js";
 
 const run = promisify(execFile);
 const secret = "secret-a";
@@ -114,9 +114,8 @@ describe("the line that the server prints to try", () => {
     const printed = /curl -X POST[\s\S]+?}'/.exec(server.stdout())?.[0];
     assert.ok(printed, server.stdout());
     const { stdout } = await run("bash", ["-c", printed.replace("curl ", "curl -sS ")], {
-      env: { ...process.env, HOLDFAST_TOKEN: "secret-b" },
+      env: { ...process.env, HOLDFAST_ADMIN_TOKEN: adminToken },
     });
-    // deploy-main is still held by seed 000's runner.
-    assert.equal(JSON.parse(stdout).status, "held");
+    assert.equal(JSON.parse(stdout).status, "acquired");
   });
 });

@@ -2,10 +2,19 @@
 // before the next decision, and the store works again without a restart when the disk does.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import { StoreError } from "../src/store/store.js";
 import { openSqlite } from "./sqlite-lab.js";
 import { SqliteChild } from "./sqlite-process.js";
@@ -99,6 +108,44 @@ for (const [what, fault, kinds] of faults)
     assert.equal(await tokenOf(store, "while-broken"), 0);
     await store.close();
   });
+
+test("after a failure another file in the place of ours, or none, is not served", async (t) => {
+  const dir = scratch(t);
+  const path = join(dir, "data.db");
+  const child = new SqliteChild(path, ["batches"]);
+  await child.said(1);
+  await child.ask(`write ${names}`);
+  await child.ask("idle");
+  const stop = await inject(child.pid, "fsync,fdatasync:error=EIO:when=1");
+  // Answered only when it works again.
+  const failing = child.ask(`fail ${names}`);
+  const away = mkdtempSync(join(dir, "away-"));
+  const ends = ["", "-wal", "-shm"];
+  for (const end of ends) renameSync(path + end, join(away, `data.db${end}`));
+  let said = 0;
+  const hear = async (): Promise<void> => {
+    said = child.lines.length;
+    await delay(1_000);
+  };
+  await hear();
+  assert.equal(existsSync(path), false, "no new file is made");
+  const other = await openSqlite({ path: join(dir, "other.db") });
+  await bump(other, "f-0");
+  await other.close();
+  copyFileSync(join(dir, "other.db"), path);
+  await hear();
+  assert.equal(child.lines.length, said, "it does not work with another's file");
+  for (const end of ends) rmSync(path + end, { force: true });
+  for (const end of ends) renameSync(join(away, `data.db${end}`), path + end);
+  await failing;
+  await stop();
+  const tokens = (await child.ask(`read ${names}`)) as number[];
+  assert.ok(
+    tokens.every((token) => token >= 1),
+    `${tokens}`,
+  );
+  await child.kill();
+});
 
 test("a disk that fails now and then, also while the log moves into the tree: no answer is false", async (t) => {
   const path = join(scratch(t), "data.db");

@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { copyFileSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { adminToken, type Server, startServer, temporaryDir } from "./server.js";
-import { type Body, Client, eventOf, watching } from "./system-client.js";
+import { adminToken, call, type Server, startServer, temporaryDir } from "./server.js";
+import { type Body, Client, eventOf, logLines, watching } from "./system-client.js";
 import { type Ended, holdfast } from "./system-program.js";
 
 /** The longest TTL granted: how long a restored server grants nothing. Above what a slow start takes. */
@@ -61,7 +61,7 @@ describe("a backup of a running server", () => {
     isDone = true;
     await load;
     assert.equal(made.code, 0, made.text);
-    assert.match(made.stdout, new RegExp(`Backed up to ${backup}`));
+    assert.match(made.stdout, new RegExp(`Backed up ${server.url} to ${backup}`));
     assert.match(made.stdout, /holdfast restore/);
     assert.equal(statSync(backup).mode & 0o777, 0o600);
     assert.deepEqual(readdirSync(dir), ["copy.db"], "nothing else is left behind");
@@ -103,6 +103,8 @@ describe("a backup of a running server", () => {
       );
       await using restored = await startServer({ dataDir: data, cwd: "/" });
       const caller = new Client(restored.url, "secret-a");
+      assert.match(ended.stdout, new RegExp(`Start it with: holdfast serve --data ${data}`));
+      await saysItWaits(restored, caller);
       const asked = await caller.acquire(hot, { ttl_seconds: ttlSeconds });
       assert.deepEqual([asked.status, asked.body.code], [409, "delayed"], JSON.stringify(asked.body));
       assert.match(asked.body.details, /restored from a backup/);
@@ -152,11 +154,12 @@ describe("a backup of a running server", () => {
         const ended = await holdfast(["restore", backup, "--data", data, "--no-wait", "--json"]);
         assert.equal(ended.code, 0, ended.text);
         assert.deepEqual(
-          { ...jsonOf(ended), leasesEnded: 0 },
-          { ok: true, path: join(data, "holdfast.db"), quietMs: 0, leasesEnded: 0 },
+          { ...jsonOf(ended), leases_ended: 0 },
+          { ok: true, path: join(data, "holdfast.db"), quiet_ms: 0, leases_ended: 0 },
         );
         await using restored = await startServer({ dataDir: data, cwd: "/" });
         const caller = new Client(restored.url, "secret-a");
+        assert.equal((await caller.look("never-seen")).body.fencing_token, 0, "none was granted");
         for (const name of [hot, "held-1", "never-seen"]) {
           const { body } = await caller.acquire(name);
           assert.equal(body.status, "acquired", JSON.stringify(body));
@@ -181,10 +184,15 @@ describe("a backup of a running server", () => {
       writeFileSync(damaged, bytes.subarray(0, bytes.length - 4096));
       const plain = join(data, "plain.txt");
       writeFileSync(plain, "no backup at all, but long enough to be looked at".repeat(20));
+      const leftover = temporaryDir("holdfast-leftover-");
+      copyFileSync(join(server.dataDir, "holdfast.db-wal"), join(leftover, "holdfast.db-wal"));
       const rows: [args: string[], code: number, says: RegExp][] = [
         [[join(data, "nowhere.db"), "--data", join(data, "a")], 3, /there is no backup/],
         [[backup, "--data", server.dataDir], 2, /exists already: move it away first/],
-        [[plain, "--data", join(data, "b")], 5, /damaged|not a database/],
+        [[plain, "--data", join(data, "b")], 5, /plain\.txt is not a Holdfast data file/],
+        [[backup, "--data", leftover], 2, /holdfast\.db-wal exists already: move it away first/],
+        [[backup, "--data", join(data, "d"), "--wait", "1h", "--no-wait"], 2, /--wait and --no-wait/],
+        [[backup, "--data", join(data, "d"), "--wait", "367d"], 2, /--wait 367d: at most 366d/],
         [[damaged, "--data", join(data, "c")], 5, /damaged/],
         [[backup, "--data", join(data, "d"), "--wait", "soon"], 2, /--wait "soon"/],
         [[backup, "--store", "memory:"], 5, /only a file can be restored/],
@@ -211,5 +219,20 @@ describe("a backup of a running server", () => {
     assert.equal((await holdfast(["restore", copy, "--data", data, "--wait", "30m"])).code, 0);
   });
 });
+
+/** In the block, in the log, in the metrics, in a look at a free name, and to whoever claims among several. */
+async function saysItWaits(restored: Server, caller: Client): Promise<void> {
+  assert.match(restored.stdout(), /Wait +restored from a backup: nothing is granted for \d+ s yet/);
+  assert.ok(logLines(restored).some(({ msg }) => /nothing is granted until/.test(String(msg))));
+  const { body: metrics } = await call<string>(restored, "GET", "/metrics");
+  assert.match(metrics, /^holdfast_restore_wait_ms [1-9]\d{2,3}$/m);
+  const { body: free } = await caller.look(hot);
+  assert.equal(free.status, "free");
+  assert.ok(Date.parse(free.available_at) > Date.now(), JSON.stringify(free));
+  const { status, body } = await caller.post("/jobs/claim", { candidates: ["a", "b"] });
+  assert.deepEqual([status, body.code], [409, "delayed"], JSON.stringify(body));
+  assert.match(body.details, /restored from a backup/);
+  assert.ok(body.retry_after_ms > 0 && body.retry_after_ms <= ttlSeconds * 1000);
+}
 
 const jsonOf = ({ stdout }: Ended): Record<string, unknown> => JSON.parse(stdout) as Record<string, unknown>;

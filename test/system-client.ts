@@ -28,7 +28,8 @@ export interface Body {
   readonly session_id: string;
   readonly waiters: number;
   readonly locks: readonly Body[];
-  readonly records: readonly { readonly action: string; readonly principal: string }[];
+  readonly available_at: string;
+  readonly records: readonly { readonly action: string; readonly principal: string; readonly at: string }[];
   readonly next_cursor: string | null;
 }
 

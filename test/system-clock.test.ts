@@ -1,12 +1,10 @@
 // The wall clock set forward and back by an hour, while the server runs and while it is down. Leases are measured
-// by the monotonic clock: a step ends none, renewals go on, and a short lease ends when it should. Debian's
-// libfaketime steps the wall clock of the server alone.
+// by the monotonic clock: a step ends none, renewals go on, and a short lease ends when it should.
 import assert from "node:assert/strict";
-import { readdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { type Server, startServer, temporaryDir } from "./server.js";
+import { adminToken, type Server, startServer } from "./server.js";
 import { type Body, Client, until } from "./system-client.js";
+import { wallClock } from "./system-wall-clock.js";
 
 const hourMs = 3_600_000;
 /** What a busy machine may add to a measured time. */
@@ -14,7 +12,7 @@ const slackMs = 1500;
 const ttl = 600;
 
 describe("a step of the wall clock", () => {
-  const stepFile = join(temporaryDir("holdfast-clock-"), "step");
+  const wall = wallClock();
   let stepMs = 0;
   let server: Server;
   let client: Client;
@@ -23,19 +21,11 @@ describe("a step of the wall clock", () => {
   /** Sets the server's wall clock, relative to the real one. */
   const setStep = (ms: number): void => {
     stepMs = ms;
-    writeFileSync(stepFile, `${ms < 0 ? "-" : "+"}${Math.abs(ms) / 1000}\n`);
+    wall.step(ms);
   };
 
   before(async () => {
-    setStep(0);
-    server = await startServer({
-      env: {
-        LD_PRELOAD: faketimeLibrary(),
-        FAKETIME_DONT_FAKE_MONOTONIC: "1",
-        FAKETIME_TIMESTAMP_FILE: stepFile,
-        FAKETIME_NO_CACHE: "1",
-      },
-    });
+    server = await startServer({ env: wall.env });
     client = new Client(server.url, "secret-a");
     other = new Client(server.url, "secret-b");
   });
@@ -95,6 +85,27 @@ describe("a step of the wall clock", () => {
         "also when it is set right",
       );
     });
+
+  test("what the audit says of when stays, over a step and a restart", async () => {
+    await held(client, "audited", {});
+    const admin = new Client(server.url, adminToken);
+    const from = Date.now();
+    await admin.del("/locks/audited", { reason: "to be read" });
+    const written = async (): Promise<string> => (await admin.get("/audit")).body.records[0]?.at ?? "";
+    const at = await written();
+    assert.ok(Date.parse(at) >= from - 1 && Date.parse(at) <= Date.now() + 1, at);
+    await held(client, "watched", { ttl_seconds: ttl });
+    setStep(hourMs);
+    await untilStepped("watched");
+    assert.equal(await written(), at);
+    // Stores the pair of clocks: without it the step would count as downtime.
+    await held(client, "stored", {});
+    server = await server.restart();
+    assert.equal(await written(), at);
+    setStep(0);
+    await untilStepped("watched");
+    admin.close();
+  });
 
   for (const [word, step] of [
     ["forward", hourMs],
@@ -157,17 +168,4 @@ async function held(client: Client, name: string, body: object): Promise<Body> {
   const reply = await client.acquire(name, body);
   assert.equal(reply.body.status, "acquired", JSON.stringify(reply.body));
   return reply.body;
-}
-
-function faketimeLibrary(): string {
-  for (const dir of readdirSync("/usr/lib"))
-    try {
-      const found = readdirSync(join("/usr/lib", dir, "faketime")).find(
-        (name) => name === "libfaketime.so.1",
-      );
-      if (found !== undefined) return join("/usr/lib", dir, "faketime", found);
-    } catch {
-      // not in this one
-    }
-  throw new Error("libfaketime.so.1 is not under /usr/lib: apt-get install faketime");
 }

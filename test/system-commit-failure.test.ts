@@ -2,8 +2,6 @@
 // that commit gets a 503 that says whether it may be done; memory equals the file again before the next decision;
 // no later read shows a lost grant; the server recovers by itself; a repeated request id gets a definite answer.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { after, before, describe, test } from "node:test";
 import { type Server, startServer } from "./server.js";
 import {
@@ -16,6 +14,7 @@ import {
   untilStatus,
   watching,
 } from "./system-client.js";
+import { failSyncs } from "./system-tracer.js";
 
 const ttl_seconds = 600;
 
@@ -53,7 +52,7 @@ describe("a commit that fails", () => {
       const claim = (name: string): Promise<Answer> =>
         client.acquire(name, { ttl_seconds, request_id: `request-${name}` });
       await untilQuiet(client);
-      const fault = await failSyncs(server, "when=1:delay_enter=150000");
+      const fault = await failSyncs(server.pid, "when=1:delay_enter=150000");
       // The first is on its way to the disk when the others come: they gather for the next commit.
       const flying = claim(names[0] ?? "");
       await until(() => (fault.output().includes("sync(") ? true : undefined), "the sync has begun");
@@ -113,7 +112,7 @@ describe("a commit that fails", () => {
     const stream = watching(client, "/watch?prefix=seen-");
     await eventOf(stream, "synced");
     await untilQuiet(client);
-    const fault = await failSyncs(server, "when=1+");
+    const fault = await failSyncs(server.pid, "when=1+");
     const doomed = await client.acquire("doomed", { ttl_seconds, request_id: "request-doomed" });
     assert.equal(doomed.status, 503);
     assert.equal(doomed.body.code, "unknown_outcome");
@@ -162,7 +161,7 @@ describe("a commit that fails", () => {
       "two wait for it",
     );
     await untilQuiet(client);
-    const fault = await failSyncs(server, "when=1");
+    const fault = await failSyncs(server.pid, "when=1");
     const release = await client.release("queue", lease);
     assert.deepEqual([release.status, release.body.code], [503, "unknown_outcome"]);
     const told = await waiting;
@@ -196,12 +195,6 @@ describe("a commit that fails", () => {
 const isOver = (promise: Promise<unknown>): Promise<boolean> =>
   Promise.race([promise.then(() => true), new Promise<boolean>((resolve) => setImmediate(resolve, false))]);
 
-interface Fault {
-  /** What strace has seen so far. */
-  output(): string;
-  detach(): Promise<void>;
-}
-
 /** Resolves when nothing is left to be written but what is asked for from here on: the next sync is its own. */
 async function untilQuiet(client: Client): Promise<void> {
   await until(async () => {
@@ -209,30 +202,4 @@ async function untilQuiet(client: Client): Promise<void> {
     const gauge = (what: string): string | undefined => new RegExp(`what="${what}"} (\\d+)`).exec(text)?.[1];
     return gauge("applied_seq") === gauge("commits_total") ? true : undefined;
   }, "the log is empty");
-}
-
-/** From here on syncs of files fail, as `when` says (counted per thread). Resolves when that is in force. */
-async function failSyncs(server: Server, when: string): Promise<Fault> {
-  const syncs = "fsync,fdatasync";
-  const strace = spawn(
-    "strace",
-    ["-f", "-p", String(server.pid), "-e", `trace=${syncs}`, "-e", `inject=${syncs}:error=EIO:${when}`],
-    { stdio: ["ignore", "ignore", "pipe"] },
-  );
-  let output = "";
-  strace.stderr.setEncoding("utf8").on("data", (text: string) => {
-    output += text;
-  });
-  const ended = once(strace, "exit");
-  await until(() => {
-    if (strace.exitCode !== null) throw new Error(`strace ended: ${output}`);
-    return /attached/.test(output) ? true : undefined;
-  }, "strace is attached");
-  return {
-    output: () => output,
-    detach: async () => {
-      strace.kill("SIGINT");
-      await ended;
-    },
-  };
 }

@@ -2,11 +2,12 @@
 // are refused as certainly not done, reads are answered or refused, nothing that was acknowledged is lost, and the
 // server recovers when there is room again.
 import assert from "node:assert/strict";
-import { cpSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { cpSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { mainFile, startServer, temporaryDir } from "./server.js";
+import { startServer, temporaryDir } from "./server.js";
 import { type Answer, allLocks, assertNoSecrets, Client, logLines, untilStatus } from "./system-client.js";
+import { ballast, dataSeenBy, smallDisk } from "./system-small-disk.js";
 
 const diskBytes = 6 * 2 ** 20;
 const ballastBytes = 3 * 2 ** 20;
@@ -14,20 +15,12 @@ const metadata = "x".repeat(1000);
 
 test("a full disk refuses what it cannot keep, loses nothing, and recovers when there is room", async (t) => {
   const dataDir = temporaryDir("holdfast-full-");
-  const script = `mount -t tmpfs -o size=${diskBytes} tmpfs "$0" && exec "$@"`;
-  // Root may make a mount namespace; anybody else may in a user namespace of their own.
-  const namespace = process.getuid?.() === 0 ? ["--mount"] : ["--mount", "--map-root-user"];
   await using server = await startServer({
-    dataDir,
-    cwd: "/",
-    program: ["unshare", ...namespace, "sh", "-c", script, dataDir, process.execPath, mainFile],
+    ...smallDisk(dataDir, diskBytes),
     env: { HOLDFAST_RATE_LIMIT: "off" },
   });
-  // The same directory as the server sees it.
-  const seen = `/proc/${server.pid}/root${dataDir}`;
   const client = new Client(server.url, "secret-a");
-  const ballast = join(seen, "ballast");
-  writeFileSync(ballast, Buffer.alloc(ballastBytes));
+  const load = ballast(server, ballastBytes);
 
   const leases = new Map<string, { leaseId: string; token: number }>();
   const refused = await fill(client, leases);
@@ -43,7 +36,7 @@ test("a full disk refuses what it cannot keep, loses nothing, and recovers when 
   const renewed = await client.renew(someName, some?.leaseId ?? "");
   assert.ok([200, 503].includes(renewed.status));
 
-  rmSync(ballast);
+  load.remove();
   await untilStatus(client, "/ready", 200);
   const locks = await allLocks(client);
   assertAllThere(leases, locks);
@@ -60,7 +53,7 @@ test("a full disk refuses what it cannot keep, loses nothing, and recovers when 
   // What a crash right now would leave behind, opened elsewhere.
   const copy = temporaryDir("holdfast-full-copy-");
   server.kill("SIGSTOP");
-  cpSync(seen, copy, { recursive: true });
+  cpSync(dataSeenBy(server), copy, { recursive: true });
   assert.ok(statSync(join(copy, "holdfast.db")).size > 0);
   server.kill("SIGKILL");
   await using restarted = await startServer({ dataDir: copy });

@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { startServer } from "./server.js";
 import { Client, until } from "./system-client.js";
 import type { Hammered } from "./system-hammer.js";
+import { startHolders } from "./system-holders.js";
 
 const hammerFile = fileURLToPath(new URL("./system-hammer.js", import.meta.url));
 /** Requests outstanding at any time: several times what the gate lets in. */
@@ -22,51 +23,15 @@ describe("a server under siege", { concurrency: 2 }, () => {
   test("at several times the load 100 holders of 2 s leases keep them, and the refused are told when to come back", async (t) => {
     await using server = await startServer({ env: { HOLDFAST_RATE_LIMIT: "off" } });
     const client = new Client(server.url, "secret-a", { sockets: 120 });
-    const holders = await Promise.all(
-      Array.from({ length: 100 }, async (_, i) => {
-        const name = `holder-${i}`;
-        if (i % 5 !== 0) {
-          const { body } = await client.acquire(name, { ttl_seconds: 2 });
-          return {
-            name,
-            path: `/locks/${name}/renew`,
-            body: { lease_id: body.lease_id },
-            token: body.fencing_token,
-          };
-        }
-        const { session_id } = (await client.post("/sessions", { ttl_seconds: 5 })).body;
-        const { body } = await client.acquire(name, { session_id });
-        return { name, path: `/sessions/${session_id}/keepalive`, body: {}, token: body.fencing_token };
-      }),
-    );
+    const holders = await startHolders(client, 100);
     await using hammer = startHammer(server.port);
-    let renewed = 0;
-    const failed: string[] = [];
-    let slowestMs = 0;
-    let isOver = false;
-    const loops = holders.map(async ({ name, path, body }, i) => {
-      await delay(i * 6); // spread over the period, as real ones are
-      while (!isOver) {
-        const from = performance.now();
-        const reply = await client.post(path, body);
-        const tookMs = performance.now() - from;
-        slowestMs = Math.max(slowestMs, tookMs);
-        if (reply.status === 200) renewed++;
-        else failed.push(`${name}: ${reply.status} ${reply.body.code}`);
-        await delay(Math.max(0, 600 - tookMs));
-      }
-    });
     await delay(loadMs);
     const { statuses, withoutRetryAfter, cut } = await hammer.stop();
     await until(
       async () => ((await client.look("holder-0")).status === 200 ? true : undefined),
       "reads are let in",
     );
-    const kept = await Promise.all(
-      holders.map(async ({ name, token }) => (await client.look(name)).body.fencing_token === token),
-    );
-    isOver = true;
-    await Promise.all(loops);
+    const { renewed, failed, slowestMs, isKept } = await holders.end();
     const perSecond = Object.entries(statuses).map(
       ([status, count]) => `${Math.round(count / (loadMs / 1000))} × ${status} a second`,
     );
@@ -78,7 +43,7 @@ describe("a server under siege", { concurrency: 2 }, () => {
       failed.length <= renewed / 1000,
       `${failed.length} failed of ${renewed}: ${failed.slice(0, 5)}`,
     );
-    assert.ok(kept.every(Boolean), "every holder has its lease");
+    assert.ok(isKept, "every holder has its lease");
     assert.deepEqual(Object.keys(statuses).sort(), ["200", "503"]);
     assert.ok((statuses["503"] ?? 0) > 0, "some were refused");
     assert.equal(withoutRetryAfter, 0);

@@ -1,7 +1,7 @@
 // Starting: what is said when all is well, where the first token goes, and that everything that can be wrong ends
 // in one clear line and the exit code of its kind, never in a stack trace.
 import assert from "node:assert/strict";
-import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { startServer, temporaryDir } from "./server.js";
@@ -58,9 +58,55 @@ describe("the first start", { concurrency: 3 }, () => {
     const elsewhere = temporaryDir("holdfast-port-");
     const sameport = await holdfast(["serve", "--port", String(server.port), "--data", elsewhere]);
     refusedWith(sameport, 5, new RegExp(`port ${server.port} on 127.0.0.1 is in use`));
-    // The token that it made was seen by nobody: the next start makes another and shows it.
+    assert.deepEqual(readdirSync(elsewhere), [], "nothing was made");
     await using next = await startServer({ dataDir: elsewhere, env: noTokens });
     assert.match(next.stdout(), /hf_\w+/);
+  });
+
+  test("with tokens that were given, the one that an earlier start made is not valid", async () => {
+    await using first = await startServer({ env: noTokens });
+    const token = readFileSync(join(first.dataDir, "operator-token"), "utf8").trim();
+    const statusOf = async (url: string): Promise<number> => {
+      const client = new Client(url, token);
+      const { status } = await client.get("/whoami");
+      client.close();
+      return status;
+    };
+    assert.equal(await statusOf(first.url), 200);
+    await using given = await first.restart({ env: { ...noTokens, HOLDFAST_TOKENS: "a:secret-a" } });
+    assert.equal(await statusOf(given.url), 401);
+    assert.ok(!given.stdout().includes("operator-token"), given.stdout());
+    assert.match(given.stderr(), /the kept operator token is not valid/);
+    await using again = await given.restart({ env: noTokens });
+    assert.equal(await statusOf(again.url), 200);
+  });
+
+  test("with tokens that were given, the line to try names one that is there", async () => {
+    await using given = await startServer({ tokens: "eye:secret-e:observer,runner-1:secret-a" });
+    assert.match(given.stdout(), /Bearer \$HOLDFAST_ADMIN_TOKEN"/);
+    await using named = await given.restart({ env: { HOLDFAST_ADMIN_TOKEN: undefined } });
+    assert.match(named.stdout(), /Bearer <secret of runner-1>"/);
+  });
+
+  test("warns of what may not be meant: plain HTTP for all, a setting that is none, an empty file", async () => {
+    const dataDir = temporaryDir("holdfast-warned-");
+    writeFileSync(join(dataDir, "holdfast.db"), "");
+    const env = { HOLDFAST_HOST: "0.0.0.0", HOLDFAST_PROT: "1", HOLDFAST_CONNECTIONS_MAX: "1000000" };
+    await using server = await startServer({ dataDir, env });
+    const { port } = server;
+    assert.match(server.stdout(), new RegExp(`curl -X POST http://127.0.0.1:${port}/locks/try-me/acquire`));
+    assert.match(server.stdout(), /on every address of this machine \(0\.0\.0\.0\)/);
+    assert.equal(await server.stop(), 0);
+    const warned = logLines(server).filter(({ level }) => level === 40);
+    for (const says of [
+      /plain HTTP beyond loopback/,
+      /PROT .*did you mean HOLDFAST_PORT/,
+      /empty: it begins anew/,
+    ])
+      assert.ok(
+        warned.some(({ msg }) => says.test(String(msg))),
+        `${says}: ${server.stderr()}`,
+      );
   });
 
   test("memory: keeps nothing, and says where the data is", async () => {
@@ -84,6 +130,18 @@ describe("a start that cannot be", { concurrency: 4 }, () => {
     ["tokens without a name", [], { HOLDFAST_TOKENS: secret }, /HOLDFAST_TOKENS entry 1: write name:secret/],
     ["listening to all without a token", ["--host", "0.0.0.0"], {}, /0\.0\.0\.0 is reachable by others/],
     ["a certificate that is not there", ["--tls-cert", "x", "--tls-key", "y"], {}, /x cannot be read/],
+    [
+      "a switch that is neither on nor off",
+      [],
+      { HOLDFAST_TRUST_PROXY: "maybe" },
+      /TRUST_PROXY=maybe: use 1/,
+    ],
+    [
+      "an origin that is none",
+      [],
+      { HOLDFAST_CORS_ORIGINS: "foo" },
+      /HOLDFAST_CORS_ORIGINS: foo is no origin/,
+    ],
     ["a flag that there is not", ["--prot", "4280"], {}, /unknown option '--prot'[\s\S]*--port/],
   ];
   for (const [what, args, env, says] of rows)
@@ -111,7 +169,8 @@ describe("a start that cannot be", { concurrency: 4 }, () => {
     const files: [what: string, content: Buffer, says: RegExp][] = [
       [
         "damaged",
-        changed((copy) => void copy.fill(0xa5, copy.length / 2, copy.length / 2 + 6000)),
+        // After the first page: further on it might hit pages that are free, which does no harm.
+        changed((copy) => void copy.fill(0xa5, 4096, 4096 + 6000)),
         /is damaged/,
       ],
       ["cut off", changed((copy) => copy.subarray(0, copy.length - 5000)), /is damaged/],
@@ -125,7 +184,7 @@ describe("a start that cannot be", { concurrency: 4 }, () => {
       [
         "none",
         Buffer.from("Dear diary, this is not a database at all. ".repeat(200)),
-        /damaged|not a database/,
+        /is not a Holdfast data file/,
       ],
     ];
     const refusals = files.map(async ([what, content, says]) => {
@@ -136,8 +195,27 @@ describe("a start that cannot be", { concurrency: 4 }, () => {
       refusedWith(ended, 5, says);
       assert.ok(ended.stderr.includes(file), `${what}: ${ended.stderr}`);
       assert.ok(readFileSync(file).equals(content), `${what}: the file was changed`);
+      if (what === "none") assert.deepEqual(readdirSync(dir), ["holdfast.db"], "nothing was made beside it");
     });
     await Promise.all(refusals);
+  });
+
+  test("a configured name that a stored token has: exit 2, until that is revoked", async () => {
+    const dataDir = temporaryDir("holdfast-twin-");
+    await using server = await startServer({ dataDir });
+    assert.equal(await server.stop(), 0);
+    const token = (...args: string[]): Promise<Ended> => holdfast(["token", ...args, "--data", dataDir]);
+    for (const args of [
+      ["--name", "far"],
+      ["--name", "near", "--space", "other"],
+    ])
+      assert.equal((await token("create", ...args)).code, 0);
+    const env = { HOLDFAST_TOKENS: "near:secret-n,far:secret-f" };
+    const ended = await holdfast(["serve", "--port", "0", "--data", dataDir], { env });
+    refusedWith(ended, 2, /HOLDFAST_TOKENS names far, and so does a token in the data.*token revoke far/);
+    assert.equal((await token("revoke", "far")).code, 0);
+    await using again = await startServer({ dataDir, env });
+    assert.equal(await again.stop(), 0);
   });
 
   test("a directory that cannot be: exit 5", async () => {
@@ -147,11 +225,39 @@ describe("a start that cannot be", { concurrency: 4 }, () => {
       ["--data", join(file, "x")],
       ["--data", file],
       ["--store", `sqlite:${file}/y.db`],
+      ["--data", "/proc/holdfast"],
     ]) {
       const ended = await holdfast(["serve", "--port", "0", ...where]);
       refusedWith(ended, 5, /is no directory/);
-      assert.ok(ended.stderr.includes(file), ended.stderr);
+      assert.ok(
+        ended.stderr.includes(where[1]?.replace(/^sqlite:|\/[xy](\.db)?$/g, "") ?? file),
+        ended.stderr,
+      );
     }
+  });
+
+  test("a log without its file, a place that cannot be written: exit 5, and nothing is lost", async () => {
+    const dir = temporaryDir("holdfast-orphan-");
+    const log = join(dir, "holdfast.db-wal");
+    writeFileSync(log, "what was acknowledged");
+    const orphan = ["serve", "--port", "0", "--data", dir];
+    refusedWith(
+      await holdfast(orphan),
+      5,
+      /holdfast\.db is gone, but .*-wal is there and holds part of the data/,
+    );
+    writeFileSync(join(dir, "holdfast.db"), "");
+    refusedWith(await holdfast(orphan), 5, /holdfast\.db is empty, but .*-wal is there/);
+    assert.equal(readFileSync(log, "utf8"), "what was acknowledged");
+    const closed = temporaryDir("holdfast-closed-");
+    mkdirSync(join(closed, "holdfast.db.lock"));
+    refusedWith(
+      await holdfast(["serve", "--port", "0", "--data", closed]),
+      5,
+      /db\.lock cannot be opened .*write/,
+    );
+    const backup = await holdfast(["backup", join(closed, "no", "b.db"), "--data", closed]);
+    refusedWith(backup, 2, /there is no directory .*\/no: make it first/);
   });
 });
 

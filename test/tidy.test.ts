@@ -21,7 +21,9 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   wire: ["core"],
   client: ["core", "type wire"],
   service: ["core", "store"],
-  faces: ["core", "store", "service", "wire", "client"],
+  // A second statement of the rules must not lean on the first.
+  verify: [],
+  faces: ["core", "store", "service", "wire", "client", "verify"],
 };
 /** Folders that must run anywhere name the only packages (and node: modules) they may use. */
 const MAY_USE: Record<string, readonly string[]> = { core: [], wire: ["typebox"], client: [] };
@@ -147,6 +149,8 @@ describe("dependencies", () => {
 
   test("each is imported by the program", () => {
     const imported = new Set(code.flatMap((file) => file.imports.map((used) => packageName(used.from))));
+    // Not imported: it holds back what Fastify brings, for those who install the package.
+    imported.add("light-my-request");
     const unused = Object.keys(manifest.dependencies ?? {}).filter((name) => !imported.has(name));
     assertNone(unused);
   });

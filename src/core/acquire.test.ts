@@ -115,6 +115,12 @@ describe("rule 3: the same lease only on proof", () => {
     "t=60 acquire k a ttl=90 proof=mine   | again 1 until=150",
     "t=90 acquire k b ttl=10              | held by=a until=150 since=0",
   ]);
+  rule("nor does it shorten a lease that lives as long as its session", [
+    "t=0 session s1 a ttl=30              | session",
+    "    acquire k a session=s1           | granted 1 until=30",
+    "t=1 acquire k a session=s1 ttl=10    | again 1 until=30",
+    "t=12 acquire k b ttl=10              | held by=a until=30",
+  ]);
 });
 
 describe("rule 8: lost reply", () => {
@@ -194,7 +200,7 @@ describe("several candidates, at most one grant", () => {
     "    first j1,j2 a ttl=10 request=r1    | repeat 1 on=j2 writes=0",
     "    first j1,j3 a ttl=10 request=r1    | refused refused=j1:request_reused writes=0",
     "    release j2 a                       | released",
-    "    first j1,j2 a ttl=10 request=r1    | refused refused=j1:request_spent writes=0",
+    "    first j1,j2 a ttl=10 request=r1    | refused refused=j2:request_spent writes=0",
   ]);
   rule("a dead session is refused on every candidate", [
     "t=0  session s1 a ttl=5            | session",

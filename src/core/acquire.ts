@@ -72,7 +72,8 @@ export function decideAcquireFirst(
         : { granted: outcome, refusals, heirs };
     const first = claims[0];
     const repeat = first === undefined ? null : repeated(draft, first, heirs, successors);
-    if (first !== undefined && repeat !== null) return answer(first.name, repeat);
+    if (first !== undefined && repeat !== null)
+      return answer("refused" in repeat && "name" in repeat ? repeat.name : first.name, repeat);
     draft.require(claims.flatMap(acquireKeys));
     const decided = draft.first(claims, (claim) => {
       const outcome = sessionRefusal(draft, claim) ?? tryCandidate(draft, claim, heirs, successors);

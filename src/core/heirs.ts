@@ -120,7 +120,15 @@ export function repeated(
   const holding = holdingNow(draft, lock);
   if (holding !== null && holding.lock.lease.id === record.leaseId)
     return { granted: holding, how: "repeat" };
-  return { refused: "request_spent", holding, previous: lock?.previous ?? null, now: draft.now };
+  const { name, leaseId } = record;
+  return {
+    refused: "request_spent",
+    name,
+    leaseId,
+    holding,
+    previous: lock?.previous ?? null,
+    now: draft.now,
+  };
 }
 
 /** Why the claim's session cannot carry a lease, or null. */

@@ -3,7 +3,7 @@ import type { Decision, View } from "./decision.js";
 import { deciding } from "./draft.js";
 import { type Heir, noHeirs, type Successors, succeed } from "./heirs.js";
 import { lockKey } from "./keys.js";
-import { floorOf, holdingNow, settled } from "./lease.js";
+import { floorOf, holdingNow, quietUntil, settled } from "./lease.js";
 import type { Policy } from "./limits.js";
 import type { LockRecord } from "./records.js";
 import type { Holding } from "./refusal.js";
@@ -11,8 +11,10 @@ import type { Holding } from "./refusal.js";
 export interface InspectReply {
   readonly lock: LockRecord | null;
   readonly holding: Holding | null;
-  /** The last token granted; where the record was cleaned up, the floor: nothing at or below it is granted again. */
+  /** The last token granted, 0 if none is remembered. What is granted next is above all before all the same. */
   readonly token: number;
+  /** A free name cannot be taken before: its lock delay, or the wait after a restore. 0: at once. */
+  readonly availableAt: number;
   readonly now: number;
   readonly heirs: readonly Heir[];
 }
@@ -30,8 +32,12 @@ export function decideInspect(
     const lock = settled(draft, before);
     const heirs = lock === before ? [] : succeed(draft, space, name, lock, successors);
     const after = draft.get(key);
-    const token = after?.token ?? floorOf(draft, space)?.token ?? 0;
-    return { lock: after, holding: holdingNow(draft, after), token, now: draft.now, heirs };
+    const floor = floorOf(draft, space);
+    const token = after?.token ?? 0;
+    const holding = holdingNow(draft, after);
+    const availableAt =
+      holding === null ? Math.max(after?.availableAt ?? 0, quietUntil(floor, draft.now)) : 0;
+    return { lock: after, holding, token, availableAt, now: draft.now, heirs };
   });
 }
 

@@ -27,6 +27,8 @@ export interface Claim {
   readonly metadata: Metadata;
   /** null only with a session: live as long as it does. */
   readonly ttlMs: number | null;
+  /** The caller named no TTL: whoever has the lease already keeps its own. */
+  readonly ttlIsDefault?: boolean;
   readonly delayMs: number;
   readonly sessionId: string | null;
   /** The id the lease gets if it is granted. */
@@ -207,6 +209,10 @@ export function floorOf(draft: Draft, space: string): FloorRecord | null {
   const every = draft.get(floorKey(everySpace));
   return every === null ? null : { ...every, space };
 }
+
+/** Until when nothing is granted after a restore; 0: it may be. */
+export const quietUntil = (floor: FloorRecord | null, now: number): number =>
+  floor !== null && now <= floor.quietUntil ? floor.quietUntil : 0;
 
 export const noFloor = (space: string): FloorRecord => ({
   kind: "floor",

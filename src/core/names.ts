@@ -10,6 +10,12 @@ const plain = /^[A-Za-z0-9._:/@+-]+$/;
 /** Control, format (bidi), surrogate, private use, separators, and whatever a screen does not show. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
 
+/** A stranger's text as it may stand in a message: nothing in it acts on a terminal or turns words around. */
+export const printable = (text: string): string =>
+  /^[\x20-\x7e]*$/.test(text)
+    ? text
+    : text.replace(new RegExp(unprintable, "gu"), (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`);
+
 const pathPrefix = "path:";
 const repoPrefix = "repo:";
 export const repoGlobal = "repo:global";
@@ -69,9 +75,12 @@ export function overlapOf(name: string): Overlap {
 export const hasOverlap = (name: string): boolean =>
   name.startsWith(pathPrefix) || name.startsWith(repoPrefix);
 
-/** Whether leases on two names exclude each other. */
-export function overlaps(one: string, other: string): boolean {
-  if (one === other) return true;
-  const { names, prefixes } = overlapOf(one);
-  return names.includes(other) || prefixes.some((prefix) => other.startsWith(prefix));
+/** Tells whether leases on this name and another exclude each other; made once where many others are asked about. */
+export function excludes(name: string): (other: string) => boolean {
+  const { names, prefixes } = overlapOf(name);
+  return (other) =>
+    other === name || names.includes(other) || prefixes.some((prefix) => other.startsWith(prefix));
 }
+
+/** Whether leases on two names exclude each other. */
+export const overlaps = (one: string, other: string): boolean => excludes(one)(other);

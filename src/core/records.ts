@@ -140,6 +140,8 @@ export interface AuditRecord {
   readonly id: string;
   readonly space: string;
   readonly at: number;
+  /** The wall clock's time of the act, in ms since 1970; older records have none. */
+  readonly wallAt?: number;
   readonly principal: string;
   readonly action: AuditAction;
   readonly subject: string;

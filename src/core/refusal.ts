@@ -27,9 +27,11 @@ export type Refusal =
       readonly previous: Ended | null;
       readonly now: number;
     }
-  /** A request id was repeated after its lease had ended. */
+  /** A request id was repeated after its lease had ended: which it was, and on which name. */
   | {
       readonly refused: "request_spent";
+      readonly name: string;
+      readonly leaseId: string;
       readonly holding: Holding | null;
       readonly previous: Ended | null;
       readonly now: number;

@@ -111,6 +111,7 @@ describe("force release", () => {
       id: "audit-2",
       space: "default",
       at: 1000,
+      wallAt: 1_001_000,
       principal: "boss",
       action: "force_release",
       subject: "k",

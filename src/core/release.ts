@@ -54,10 +54,14 @@ export interface ForceRelease {
   readonly by: string;
   readonly reason: string;
   readonly auditId: string;
+  /** For the audit: the wall clock's time of the call. */
+  readonly wallAt: number;
 }
 
 export interface ForceReleaseReply {
   readonly ended: Ended | null;
+  /** What others may see of the session that the ended lease was bound to. */
+  readonly sessionHash: string | null;
   /** The last token granted, 0 if none is remembered. */
   readonly token: number;
   readonly heirs: readonly Heir[];
@@ -75,6 +79,7 @@ export function decideForceRelease(
     if (lock === null || lock.lease === null)
       return {
         ended: null,
+        sessionHash: null,
         token: lock?.token ?? 0,
         heirs: succeed(draft, call.space, call.name, lock, successors),
       };
@@ -85,6 +90,7 @@ export function decideForceRelease(
       id: call.auditId,
       space: call.space,
       at: draft.now,
+      wallAt: call.wallAt,
       principal: by,
       action: "force_release",
       subject: call.name,
@@ -94,6 +100,7 @@ export function decideForceRelease(
     });
     return {
       ended: free.previous,
+      sessionHash: lock.lease.sessionHash,
       token: free.token,
       heirs: succeed(draft, call.space, call.name, free, successors),
     };

@@ -115,6 +115,13 @@ describe("clean-up", () => {
     "        wait k b ttl=10         | delayed",
     "t=86403 acquire k c ttl=10      | held by=b token=2 heirs=b:2",
   ]);
+  rule("a lock delay that nobody has ended yet is left to the sweep, which serves the queue", [
+    "t=0     acquire k a ttl=10 delay=5 | granted 1",
+    "        wait k b ttl=10            | held",
+    "t=11    inspect k                  | free 1",
+    "t=86500 clean                      | cleaned 0",
+    "        sweep                      | swept 1 heirs=b:2",
+  ]);
   test("works in bounded steps", () => {
     const table = new Table();
     const many = rangeMax + 3;

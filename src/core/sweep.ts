@@ -119,6 +119,11 @@ const currentLeaseKeys = (record: AnyRecord | null): Key[] =>
 
 function cleanOne(draft: Draft, key: Key, record: AnyRecord | null): boolean {
   if (record === null) return false;
+  if (record.kind === "lock" && record.dueAt !== 0) {
+    // The sweep has not been there yet: it ends the lock delay and serves the queue, and finds it by this record.
+    save(draft, { ...record, gcAt: draft.now + draft.policy.recordRetentionMs });
+    return false;
+  }
   if (record.kind === "lock") raiseFloor(draft, record);
   if (record.kind === "request" && stillCurrent(draft, record)) return false;
   draft.put(key, null);

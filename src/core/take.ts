@@ -1,6 +1,7 @@
 /**
  * Taking one settled name (rules 1, 2, 3, 11 and 12): granted, given back to its own holder, or refused.
  */
+import { canonical } from "./canonical.js";
 import type { Range } from "./decision.js";
 import type { Draft } from "./draft.js";
 import { afterPrefix, type Key, lockKey, sessionKey, sortable } from "./keys.js";
@@ -11,13 +12,14 @@ import {
   holdingNow,
   holdingOf,
   prolong,
+  quietUntil,
   raiseTtlHigh,
   sessionOf,
   settled,
 } from "./lease.js";
 import { rangeMax } from "./limits.js";
 import { overlapOf } from "./names.js";
-import type { LockRecord } from "./records.js";
+import type { LockRecord, Metadata } from "./records.js";
 import type { Holding, Refusal } from "./refusal.js";
 
 export interface Granted {
@@ -41,16 +43,17 @@ export function againOrRefuse(draft: Draft, lock: LockRecord | null, claim: Clai
   if (lock !== null && lock.lease !== null) {
     if (!isSameHolder(lock, claim))
       return { refused: "held", holding: holdingOf(lock, sessionOf(draft, lock), now) };
-    const lease = { ...lock.lease, ttlMs: claim.ttlMs ?? lock.lease.ttlMs };
-    const again = lease.ttlMs === null ? lock : prolong(draft, lock, lease, null);
-    raiseTtlHigh(draft, floorOf(draft, claim.space), claim.space, claim.ttlMs ?? 0);
+    // Never shortens: what lives as long as its session goes on to, whatever TTL it is asked for again with.
+    const asked = claim.ttlIsDefault === true ? null : claim.ttlMs;
+    const lease = { ...lock.lease, ttlMs: asked ?? lock.lease.ttlMs };
+    const again = lock.lease.ttlMs === null ? lock : prolong(draft, lock, lease, null);
+    raiseTtlHigh(draft, floorOf(draft, claim.space), claim.space, asked ?? 0);
     return { granted: holdingOf(again, sessionOf(draft, again), now), how: "again" };
   }
   if (lock !== null && lock.availableAt !== 0)
     return { refused: "delayed", availableAt: lock.availableAt, now, why: "lock_delay" };
-  const quietUntil = floorOf(draft, claim.space)?.quietUntil ?? 0;
-  if (quietUntil !== 0 && now <= quietUntil)
-    return { refused: "delayed", availableAt: quietUntil, now, why: "restore" };
+  const quiet = quietUntil(floorOf(draft, claim.space), now);
+  if (quiet !== 0) return { refused: "delayed", availableAt: quiet, now, why: "restore" };
   return { refused: "queued" };
 }
 
@@ -63,7 +66,8 @@ function isSameHolder(lock: LockRecord, claim: Claim): boolean {
   return claim.reentrant && lease.sessionId === null && sameMetadata(lease.metadata, claim.metadata);
 }
 
-const sameMetadata = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other);
+const sameMetadata = (one: Metadata, other: Metadata): boolean =>
+  one === other || canonical(one) === canonical(other);
 
 /** Rule 12: another's live lease on a name above or below this one. */
 function overlapRefusal(draft: Draft, claim: Claim): Refusal | null {

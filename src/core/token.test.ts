@@ -18,13 +18,13 @@ const ci: NewToken = {
 
 function create(world: World, token: NewToken, auditId: string) {
   return world.step(tokenKeys(token), (view) =>
-    decideCreateToken(view, token, { by: "root", auditId }, world.policy),
+    decideCreateToken(view, token, { by: "root", auditId, wallAt: 77 }, world.policy),
   );
 }
 
 function change(world: World, space: string, hash: string | null, auditId: string) {
   return world.step([tokenKey("t1")], (view) =>
-    decideChangeToken(view, { id: "t1", space }, hash, { by: "root", auditId }, world.policy),
+    decideChangeToken(view, { id: "t1", space }, hash, { by: "root", auditId, wallAt: 77 }, world.policy),
   );
 }
 
@@ -38,6 +38,7 @@ describe("bearer tokens", () => {
     assert.deepEqual(events, [{ type: "token", space: "default", id: "t1" }]);
     const audit = world.record(auditKey("default", "a1"));
     assert.deepEqual([audit?.action, audit?.principal, audit?.subject], ["token_create", "root", "ci"]);
+    assert.deepEqual([audit?.at, audit?.wallAt], [5, 77], "engine time, and the time that people read");
     assert.deepEqual(
       world.rows("token").map((row) => row.sort),
       ["default/ci"],

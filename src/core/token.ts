@@ -8,6 +8,7 @@ import type { AuditAction, TokenRecord } from "./records.js";
 export interface TokenChange {
   readonly by: string;
   readonly auditId: string;
+  readonly wallAt: number;
 }
 
 export type TokenRefusal =
@@ -76,6 +77,7 @@ function audit(draft: Draft, token: TokenRecord, change: TokenChange, action: Au
     id: change.auditId,
     space: token.space,
     at: draft.now,
+    wallAt: change.wallAt,
     principal: change.by,
     action,
     subject: token.name,

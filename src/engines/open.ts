@@ -4,13 +4,14 @@ import {
   copyFileSync,
   existsSync,
   fsyncSync,
-  mkdirSync,
   openSync,
   renameSync,
   rmSync,
+  statSync,
 } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { policyDefault } from "../core/limits.js";
+import { makeDirectory } from "../store/directory.js";
 import { type Store, StoreError } from "../store/store.js";
 
 export interface StoreOptions {
@@ -42,6 +43,14 @@ function split(url: string): [scheme: "sqlite" | "memory", rest: string] {
   return [scheme, match[2] ?? ""];
 }
 
+/** What opening would find: no file yet, or one that is there and holds nothing. */
+export function findOf(url: string): { isNew: boolean; isEmpty: boolean } {
+  const [scheme, rest] = split(url);
+  if (scheme === "memory") return { isNew: false, isEmpty: false };
+  const isThere = existsSync(rest);
+  return { isNew: !isThere, isEmpty: isThere && statSync(rest).size === 0 };
+}
+
 /** The store that is used when none is named. */
 export const storeIn = (dataDir: string): string => `sqlite:${resolve(dataDir, "holdfast.db")}`;
 
@@ -54,6 +63,16 @@ export interface RestoreRequest {
   readonly auditId: string;
 }
 
+/** Something of an older data file stands where a new one should go. */
+export class OccupiedError extends StoreError {
+  constructor(path: string) {
+    super(
+      "unsupported",
+      `${path} exists already: move it away first, or restore into another --data directory`,
+    );
+  }
+}
+
 /** Puts a backup in place as a new data file. The file appears under its name only when it is complete. */
 export async function restoreStore(
   request: RestoreRequest,
@@ -64,14 +83,13 @@ export async function restoreStore(
   const path = resolve(rest);
   if (!existsSync(request.backup))
     throw new StoreError("unsupported", `there is no backup ${request.backup}`);
-  if (existsSync(path))
-    throw new StoreError(
-      "unsupported",
-      `${path} exists already: move it away first, or restore into another --data directory`,
-    );
+  const { occupantOf, refuseStranger } = await import("./sqlite/data-file.js");
+  const occupant = occupantOf(path);
+  if (occupant !== undefined) throw new OccupiedError(occupant);
+  refuseStranger(request.backup);
   const { FileLock } = await import("./sqlite/file-lock.js");
   const { restoreCopy } = await import("./sqlite/restore.js");
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  makeDirectory(dirname(path));
   const lock = new FileLock(path);
   const partial = `${path}.restoring`;
   const clear = (): void => {

@@ -2,6 +2,7 @@
  * Runs something at the earliest of the instants it is told of. Only a trigger: what is due is decided by the
  * store's clock in the step that follows.
  */
+import type { Stop, Timer } from "../store/clock.js";
 
 /** Node fires timers beyond 2^31 − 1 ms at once; nothing needs to sleep longer than this. */
 const sleepMaxMs = 60_000;
@@ -11,7 +12,7 @@ const gapMs = 5;
 const retryMs = 250;
 
 export class Alarm {
-  #timer: NodeJS.Timeout | undefined;
+  #stop: Stop | undefined;
   #at = Number.POSITIVE_INFINITY;
   #running = false;
   #closed = false;
@@ -22,6 +23,7 @@ export class Alarm {
     readonly now: () => number,
     readonly run: () => Promise<number | null>,
     readonly failed: (error: unknown) => void,
+    readonly after: Timer,
   ) {}
 
   /** Makes sure that a run happens soon after `at`. */
@@ -32,11 +34,11 @@ export class Alarm {
   }
 
   #arm(): void {
-    clearTimeout(this.#timer);
+    this.#stop?.();
     if (this.#at === Number.POSITIVE_INFINITY || this.#closed) return;
     // One past: at its last instant a lease is still held.
     const wait = Math.max(this.#at + 1, this.#earliest) - this.now();
-    this.#timer = setTimeout(() => void this.#fire(), Math.min(Math.max(wait, 0), sleepMaxMs));
+    this.#stop = this.after(Math.min(Math.max(wait, 0), sleepMaxMs), () => void this.#fire());
   }
 
   async #fire(): Promise<void> {
@@ -61,6 +63,6 @@ export class Alarm {
 
   close(): void {
     this.#closed = true;
-    clearTimeout(this.#timer);
+    this.#stop?.();
   }
 }

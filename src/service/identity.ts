@@ -27,7 +27,10 @@ export function mayTouch(identity: Pick<Identity, "scopes">, name: string): bool
 
 /** Whether everything that `scope` covers is covered by these: nobody hands out more than it has. */
 export const covers = (identity: Pick<Identity, "scopes">, scope: string): boolean =>
-  mayTouch(identity, scope);
+  mayTouch(identity, normalScope(scope));
+
+/** Names are in NFC, so a scope in another form would cover none. */
+export const normalScope = (scope: string): string => scope.normalize("NFC");
 
 /** Linear in the name's length, whatever the scope: no backtracking that a caller could make slow. */
 export function matches(scope: string, name: string): boolean {

@@ -2,12 +2,13 @@
  * The lease service: what every face calls. It turns calls into steps; waiting and upkeep stand beside it. No
  * lease rule is here; they are in core/.
  */
+import { setMaxListeners } from "node:events";
 import { type AcquireFirstReply, decideAcquireFirst } from "../core/acquire.js";
 import type { Range } from "../core/decision.js";
 import { acquireKeys } from "../core/heirs.js";
 import { decideInspect, type InspectReply } from "../core/inspect.js";
 import { afterPrefix, everySpace, floorKey, lockKey, sessionKey, sortable } from "../core/keys.js";
-import { type Claim, holdingOf } from "../core/lease.js";
+import { type Claim, holdingOf, quietUntil } from "../core/lease.js";
 import type { Policy } from "../core/limits.js";
 import type { LockRecord, SessionRecord } from "../core/records.js";
 import type { Holding } from "../core/refusal.js";
@@ -28,6 +29,7 @@ import {
   type Renewal,
   type RenewReply,
 } from "../core/renew.js";
+import { systemTimer, type Timer } from "../store/clock.js";
 import type { Store } from "../store/store.js";
 import { type QueueLimits, Queues } from "./queues.js";
 import { SessionCalls } from "./session-calls.js";
@@ -61,20 +63,23 @@ export class Leases {
   readonly #steps: Steps;
   readonly #waiting: Waiting;
   readonly #closing = new AbortController();
+  #quietUntil = 0;
 
   constructor(
     readonly store: Store,
     readonly policy: Policy,
     limits: QueueLimits,
     readonly report: (what: string, error: unknown) => void,
+    after: Timer = systemTimer,
   ) {
     const stopping = this.#closing.signal;
-    this.queues = new Queues(limits);
+    setMaxListeners(0, stopping); // every waiter listens
+    this.queues = new Queues(limits, after);
     this.#steps = new Steps(store, this.queues, {
       due: (index, at) => this.upkeep.notice(index, at),
       ghost: (heir) => this.#waiting.ghost(heir),
     });
-    this.upkeep = new Upkeep(store, this.#steps, this.queues, policy, stopping, report);
+    this.upkeep = new Upkeep(store, this.#steps, this.queues, policy, stopping, report, after);
     this.#waiting = new Waiting(
       this.#steps,
       this.queues,
@@ -82,6 +87,7 @@ export class Leases {
       stopping,
       (claim) => this.#giveBack(claim),
       (at) => this.upkeep.quietUntil(at),
+      after,
     );
     this.sessions = new SessionCalls(this.#steps, policy);
   }
@@ -89,6 +95,22 @@ export class Leases {
   /** Begins to look after what is in the store already. */
   start(): void {
     this.upkeep.start();
+  }
+
+  /** Learns whether the data was restored: once, since that is only done while no server runs. */
+  async noticeRestore(): Promise<void> {
+    const key = floorKey(everySpace);
+    const floor = await this.store.transact([key], (view) => ({
+      reply: view.get(key) ?? null,
+      writes: [],
+      events: [],
+    }));
+    this.#quietUntil = quietUntil(floor, this.store.now());
+  }
+
+  /** How long nothing is granted yet in some space after a restore, in ms. */
+  quietMs(): number {
+    return Math.max(0, this.#quietUntil - this.store.now());
   }
 
   /** Acquires, waiting if asked to. */

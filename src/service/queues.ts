@@ -5,8 +5,9 @@
  */
 import type { Successors } from "../core/heirs.js";
 import type { Claim } from "../core/lease.js";
-import { overlaps } from "../core/names.js";
+import { excludes } from "../core/names.js";
 import type { Holding, Refusal } from "../core/refusal.js";
+import type { Stop, Timer } from "../store/clock.js";
 
 export type WaitOutcome = { readonly granted: Holding } | Refusal;
 
@@ -17,7 +18,8 @@ export class Waiter {
   presence: Presence = "present";
   /** Called once, when the wait is over. */
   settle: (outcome: WaitOutcome | Error) => void = () => undefined;
-  forgetTimer: NodeJS.Timeout | undefined;
+  /** Calls off that its place is given up. */
+  keepPlace: Stop | undefined;
   /** The connection closed while a grant was on its way. */
   gone = false;
 
@@ -46,7 +48,10 @@ export class Queues {
   readonly #tickets = new Map<string, Waiter>();
   readonly #perPrincipal = new Map<string, number>();
 
-  constructor(readonly limits: QueueLimits) {}
+  constructor(
+    readonly limits: QueueLimits,
+    readonly after: Timer,
+  ) {}
 
   get size(): number {
     return this.#byClaim.size;
@@ -85,7 +90,7 @@ export class Queues {
   }
 
   leave(waiter: Waiter): void {
-    clearTimeout(waiter.forgetTimer);
+    waiter.keepPlace?.();
     if (!this.#byClaim.delete(waiter.claim)) return;
     const queue = this.#queues.get(waiter.queueName);
     queue?.delete(waiter);
@@ -106,8 +111,8 @@ export class Queues {
       return;
     }
     waiter.presence = "absent";
-    clearTimeout(waiter.forgetTimer);
-    waiter.forgetTimer = setTimeout(() => this.leave(waiter), this.limits.ticketMs).unref();
+    waiter.keepPlace?.();
+    waiter.keepPlace = this.after(this.limits.ticketMs, () => this.leave(waiter));
   }
 
   of(claim: Claim): Waiter | undefined {
@@ -139,10 +144,12 @@ export class Queues {
 
   /** Queued names that may have become free because `freed` did. */
   *overlapping(space: string, freed: string): Generator<string> {
+    // Asked after every release while many wait.
+    const isExcluded = excludes(freed);
     for (const name of [...this.#queues.keys()]) {
       if (!name.startsWith(`${space}/`)) continue;
       const queued = name.slice(space.length + 1);
-      if (queued !== freed && (overlaps(queued, freed) || overlaps(freed, queued))) yield queued;
+      if (queued !== freed && isExcluded(queued)) yield queued;
     }
   }
 

@@ -3,13 +3,15 @@
  * and live only as long as the process. All are looked up by their SHA-256.
  */
 import { timingSafeEqual } from "node:crypto";
+import { setMaxListeners } from "node:events";
 import { type Key, tokenKey } from "../core/keys.js";
 import type { Policy } from "../core/limits.js";
 import type { Role, TokenRecord } from "../core/records.js";
 import { decideChangeToken, decideCreateToken, type TokenRefusal, tokenKeys } from "../core/token.js";
+import { systemTimer, type Timer } from "../store/clock.js";
 import type { Store } from "../store/store.js";
 import { hashOf, makeBearer, newId } from "./bearer.js";
-import type { Identity } from "./identity.js";
+import { type Identity, normalScope } from "./identity.js";
 
 /** A token that the configuration gives. */
 export interface StaticToken {
@@ -28,6 +30,15 @@ export interface TokenWish {
   readonly expiresInMs: number | null;
 }
 
+/** Who makes or changes a token, and when by the wall clock. */
+export interface TokenAct {
+  readonly by: string;
+  readonly wallAt: number;
+}
+
+/** The name is one that the configuration gives. */
+export type TokenNameGiven = { readonly refused: "name_given" };
+
 interface Known {
   readonly identity: Identity;
   readonly hash: Buffer;
@@ -40,6 +51,7 @@ export const operatorName = "operator";
 /** Tokens kept in memory: each is looked up on every request. */
 const tokensMax = 10_000;
 const page = 100;
+const staticId = (name: string): string => `static:${name}`;
 /** Pause before the feed is followed again after a failure. */
 const retryMs = 250;
 
@@ -51,10 +63,11 @@ export class Tokens {
     readonly store: Store,
     readonly policy: Policy,
     statics: readonly StaticToken[],
+    readonly after: Timer = systemTimer,
   ) {
     for (const { name, secret, role, reentrant } of statics)
       this.#learn(hashOf(secret), {
-        tokenId: `static:${name}`,
+        tokenId: staticId(name),
         principal: name,
         space: defaultSpace,
         role,
@@ -75,6 +88,21 @@ export class Tokens {
     void this.#follow(from, signal, report);
   }
 
+  /** A name that both the configuration and a stored token give: one principal, two secrets. Null: there is none. */
+  twin(): string | null {
+    for (const { identity } of this.#byId.values())
+      if (
+        identity.tokenId !== staticId(identity.principal) &&
+        this.#isGiven(identity.space, identity.principal)
+      )
+        return identity.principal;
+    return null;
+  }
+
+  #isGiven(space: string, name: string): boolean {
+    return space === defaultSpace && this.#byId.has(staticId(name));
+  }
+
   async #follow(
     from: string,
     signal: AbortSignal,
@@ -88,7 +116,7 @@ export class Tokens {
       if (signal.aborted) return;
       report("following token changes failed; will try again", error);
       // An unknown place makes the feed say `reset`, and all tokens are read anew.
-      setTimeout(() => void this.#follow("", signal, report), retryMs).unref();
+      this.after(retryMs, () => void this.#follow("", signal, report));
     }
   }
 
@@ -123,6 +151,7 @@ export class Tokens {
 
   #learn(hash: string, identity: Omit<Identity, "revoked">): void {
     const revoke = new AbortController();
+    setMaxListeners(0, revoke.signal); // every waiter and every stream of the token listens
     const known: Known = {
       identity: { ...identity, revoked: revoke.signal },
       hash: Buffer.from(hash, "hex"),
@@ -154,21 +183,24 @@ export class Tokens {
   }
 
   /** A principal given by the configuration cannot be taken by a stored token. */
-  async create(wish: TokenWish, by: string): Promise<{ record: TokenRecord; token: string } | TokenRefusal> {
-    const isGiven = wish.space === defaultSpace && this.#byId.has(`static:${wish.name}`);
-    if (isGiven || wish.name === operatorName) return { refused: "name_taken" };
+  async create(
+    wish: TokenWish,
+    act: TokenAct,
+  ): Promise<{ record: TokenRecord; token: string } | TokenRefusal | TokenNameGiven> {
+    if (this.#isGiven(wish.space, wish.name) || wish.name === operatorName) return { refused: "name_given" };
     if (this.size >= tokensMax) return { refused: "too_many", max: tokensMax };
     const { id, token, hash } = makeBearer();
-    const record = await this.store.transact(tokenKeys({ id, ...wish }), (view) =>
-      decideCreateToken(view, { id, hash, ...wish }, { by, auditId: newId("au") }, this.policy),
+    const made = { id, hash, ...wish, scopes: wish.scopes.map(normalScope) };
+    const record = await this.store.transact(tokenKeys(made), (view) =>
+      decideCreateToken(view, made, { ...act, auditId: newId("au") }, this.policy),
     );
     if ("refused" in record) return record;
     this.#learnRecord(record);
     return { record, token };
   }
 
-  async revoke(id: string, space: string, by: string): Promise<TokenRecord | TokenRefusal> {
-    const reply = await this.#change(id, space, null, by);
+  async revoke(id: string, space: string, act: TokenAct): Promise<TokenRecord | TokenRefusal> {
+    const reply = await this.#change(id, space, null, act);
     if (!("refused" in reply)) this.#forget(id);
     return reply;
   }
@@ -176,19 +208,24 @@ export class Tokens {
   async rotate(
     id: string,
     space: string,
-    by: string,
+    act: TokenAct,
   ): Promise<{ record: TokenRecord; token: string } | TokenRefusal> {
     const { token, hash } = makeBearer(id);
-    const record = await this.#change(id, space, hash, by);
+    const record = await this.#change(id, space, hash, act);
     if ("refused" in record) return record;
     this.#learnRecord(record);
     return { record, token };
   }
 
-  #change(id: string, space: string, hash: string | null, by: string): Promise<TokenRecord | TokenRefusal> {
+  #change(
+    id: string,
+    space: string,
+    hash: string | null,
+    act: TokenAct,
+  ): Promise<TokenRecord | TokenRefusal> {
     const keys: Key[] = [tokenKey(id)];
     return this.store.transact(keys, (view) =>
-      decideChangeToken(view, { id, space }, hash, { by, auditId: newId("au") }, this.policy),
+      decideChangeToken(view, { id, space }, hash, { ...act, auditId: newId("au") }, this.policy),
     );
   }
 

@@ -10,6 +10,7 @@ import type { Claim } from "../core/lease.js";
 import type { Policy } from "../core/limits.js";
 import { hasOverlap } from "../core/names.js";
 import { decideClean, decideSweep } from "../core/sweep.js";
+import type { Timer } from "../store/clock.js";
 import type { Store } from "../store/store.js";
 import { Alarm } from "./alarm.js";
 import type { Queues } from "./queues.js";
@@ -35,6 +36,7 @@ export class Upkeep {
     readonly policy: Policy,
     readonly stopping: AbortSignal,
     readonly report: (what: string, error: unknown) => void,
+    readonly after: Timer,
   ) {
     const alarm = (run: () => Promise<number | null>, what: string): Alarm =>
       new Alarm(
@@ -45,6 +47,7 @@ export class Upkeep {
           this.#from.due = this.#from.gc = "";
           report(`${what} failed; will try again`, error);
         },
+        after,
       );
     this.#sweep = alarm(() => this.#runSweep(), "settling what is over");
     this.#clean = alarm(() => this.#runClean(), "cleaning up");
@@ -130,9 +133,12 @@ export class Upkeep {
   }
 
   /** Names that overlap others, and on a cluster every name, may be freed by steps that know nothing of our queues. */
-  async #followFrees(): Promise<void> {
+  async #followFrees(again = false): Promise<void> {
     try {
-      for await (const change of this.store.changes(undefined, this.stopping)) {
+      const changes = this.store.changes(undefined, this.stopping);
+      // What was freed while nobody followed.
+      if (again) await this.#serveAll();
+      for await (const change of changes) {
         if (this.queues.size === 0) continue;
         if ("reset" in change) await this.#serveAll();
         else if (change.event.type === "released" || change.event.type === "expired")
@@ -141,7 +147,7 @@ export class Upkeep {
     } catch (error) {
       if (this.stopping.aborted) return;
       this.report("following the change feed failed; will try again", error);
-      setTimeout(() => void this.#followFrees().then(() => this.#serveAll()), retryMs).unref();
+      this.after(retryMs, () => void this.#followFrees(true));
     }
   }
 

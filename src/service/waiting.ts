@@ -3,11 +3,12 @@
  * through in between; it never polls. A grant that its waiter can no longer hear is taken back, at once or, where a
  * request id may still come again, after a while.
  */
-import { decideAcquire } from "../core/acquire.js";
+import { type AcquireReply, decideAcquire } from "../core/acquire.js";
 import { acquireKeys, type Heir } from "../core/heirs.js";
 import type { Claim } from "../core/lease.js";
 import type { Policy } from "../core/limits.js";
 import type { Holding, Refusal } from "../core/refusal.js";
+import type { Stop, Timer } from "../store/clock.js";
 import { StoreError } from "../store/store.js";
 import type { Queues, Waiter, WaitOutcome } from "./queues.js";
 import { heirsOf, type Steps } from "./steps.js";
@@ -31,8 +32,13 @@ export interface Acquired {
 /** How soon a waiter whose time is up looks again whether the grant on its way has come. */
 const offeredMs = 50;
 
+/** The wait was in vain: where it stood in line. */
+interface TimeUp {
+  readonly position: number;
+}
+
 interface Turn {
-  readonly over: Promise<WaitOutcome | Error | "timeout">;
+  readonly over: Promise<WaitOutcome | Error | TimeUp>;
   readonly stop: () => void;
   /** False once a repeat of the request took the place over. */
   readonly isMine: () => boolean;
@@ -40,9 +46,9 @@ interface Turn {
 
 export class Waiting {
   /** Grants that reached nobody, by ticket: taken back unless the request is repeated. */
-  readonly #ghosts = new Map<string, NodeJS.Timeout>();
+  readonly #ghosts = new Map<string, { readonly stop: Stop; readonly claim: Claim }>();
   /** Tickets whose grant reached somebody by a repeat: what the first call still says about it is out of date. */
-  readonly #heard = new Map<string, NodeJS.Timeout>();
+  readonly #heard = new Map<string, Stop>();
 
   constructor(
     readonly steps: Steps,
@@ -53,9 +59,15 @@ export class Waiting {
     readonly giveBack: (claim: Claim) => void,
     /** Told of the instant until which a restored server grants nothing. */
     readonly quietUntil: (at: number) => void,
+    readonly after: Timer,
   ) {
     stopping.addEventListener("abort", () => {
-      for (const timer of [...this.#ghosts.values(), ...this.#heard.values()]) clearTimeout(timer);
+      for (const stop of this.#heard.values()) stop();
+      // The next process knows nothing of them.
+      for (const { stop, claim } of this.#ghosts.values()) {
+        stop();
+        this.giveBack(claim);
+      }
     });
   }
 
@@ -72,8 +84,11 @@ export class Waiting {
   async #acquire(claim: Claim, wait: Wait | null): Promise<Acquired> {
     if (wait === null || wait.ms === 0) return this.#acquireNow(claim);
     const earlier = this.queues.withTicketOf(claim);
-    if (earlier !== undefined && earlier.claim.request?.fingerprint !== claim.request?.fingerprint)
-      return { claim, outcome: { refused: "request_reused" }, waiters: 0 };
+    if (earlier !== undefined && earlier.claim.request?.fingerprint !== claim.request?.fingerprint) {
+      // What was granted counts, not who stands in line: the one in line may be the one that differs.
+      const now = await this.#acquireNow(claim);
+      return isWaitable(now.outcome) ? { ...now, outcome: { refused: "request_reused" } } : now;
+    }
     const full = earlier === undefined ? this.queues.full(claim) : null;
     if (full === null) return this.#wait(claim, wait);
     const now = await this.#acquireNow(claim);
@@ -102,7 +117,7 @@ export class Waiting {
       const { outcome } = await this.steps.run(
         acquireKeys(claim),
         (view, successors) => decideAcquire(view, claim, this.policy, successors, true),
-        heirsOf,
+        (reply) => withOwn(claim, reply),
       );
       if (!isWaitable(outcome)) {
         // Whoever took the place over meanwhile, and may be gone already, does not decide about this grant.
@@ -112,8 +127,8 @@ export class Waiting {
       if ("refused" in outcome && outcome.refused === "delayed" && outcome.why === "restore")
         this.quietUntil(outcome.availableAt);
       const result = await turn.over;
-      if (result === "timeout") return await this.#timedOut(waiter);
       if (result instanceof Error) throw result;
+      if ("position" in result) return await this.#timedOut(waiter, result);
       return this.#answer(claim, result);
     } finally {
       turn.stop();
@@ -126,7 +141,7 @@ export class Waiting {
   #standInLine(claim: Claim): Waiter {
     const waiter = this.queues.withTicketOf(claim);
     if (waiter === undefined) return this.queues.join(claim);
-    clearTimeout(waiter.forgetTimer);
+    waiter.keepPlace?.();
     // Not "certainly not done": the one that took over may be granted.
     waiter.settle(
       new StoreError("unknown", "the same request id came again and took over the place in line"),
@@ -139,25 +154,38 @@ export class Waiting {
   /** Resolves when the waiter was served, its time is up, it left, or the server stops. */
   #turnOf(waiter: Waiter, wait: Wait): Turn {
     let stop = (): void => undefined;
-    const over = new Promise<WaitOutcome | Error | "timeout">((resolve) => {
+    const over = new Promise<WaitOutcome | Error | TimeUp>((resolve) => {
       // A grant that is on its way arrives, or fails, with the next commit.
       const timeUp = (): void => {
-        if (waiter.presence === "offered") timer = setTimeout(timeUp, offeredMs);
-        else resolve("timeout");
+        if (waiter.presence === "offered") stopTimer = this.after(offeredMs, timeUp);
+        else if (waiter.settle === resolve) {
+          const position = this.queues.position(waiter);
+          // At once: the first look may still be under way, and no other step may grant what this call gives up.
+          this.queues.abandon(waiter);
+          resolve({ position });
+        }
       };
-      let timer = setTimeout(timeUp, wait.ms);
+      let stopTimer = this.after(wait.ms, timeUp);
       const left = (): void => {
         // Whoever took the place over is still there.
         if (waiter.settle === resolve) this.queues.abandon(waiter);
         resolve(new StoreError("unavailable", "the caller left"));
       };
-      const stopped = (): void =>
+      const stopped = (): void => {
+        stopTimer();
+        if (waiter.presence === "offered") {
+          stopTimer = this.after(offeredMs, stopped);
+          return;
+        }
+        // At once: no step may still grant what is being told to be certainly not done.
+        if (waiter.settle === resolve) this.queues.leave(waiter);
         resolve(new StoreError("unavailable", "the server is stopping: repeat with the same request id"));
+      };
       waiter.settle = resolve;
       wait.gone.addEventListener("abort", left, { once: true });
       this.stopping.addEventListener("abort", stopped, { once: true });
       stop = () => {
-        clearTimeout(timer);
+        stopTimer();
         wait.gone.removeEventListener("abort", left);
         this.stopping.removeEventListener("abort", stopped);
       };
@@ -168,10 +196,8 @@ export class Waiting {
     return { over, stop, isMine: () => waiter.settle === settle };
   }
 
-  /** The wait was in vain: one last look. A ticket keeps its place; others are told where they stood. */
-  async #timedOut(waiter: Waiter): Promise<Acquired> {
-    const position = this.queues.position(waiter);
-    this.queues.abandon(waiter);
+  /** One last look. A ticket keeps its place; others are told where they stood. */
+  async #timedOut(waiter: Waiter, { position }: TimeUp): Promise<Acquired> {
     const last = await this.#acquireNow(waiter.claim);
     if (!("granted" in last.outcome)) return { ...last, position };
     this.queues.leave(waiter);
@@ -186,21 +212,21 @@ export class Waiting {
     if (ticket !== null && this.#heard.has(ticket)) return;
     // It may be told of twice, by the step and by the face; a timer that nobody can stop would end a live lease.
     this.#unghost(claim);
-    if (ticket === null) this.giveBack(claim);
-    else
-      this.#ghosts.set(
-        ticket,
-        setTimeout(() => {
-          this.#ghosts.delete(ticket);
-          this.giveBack(claim);
-        }, this.queues.limits.ticketMs).unref(),
-      );
+    if (ticket === null || this.stopping.aborted) {
+      this.giveBack(claim);
+      return;
+    }
+    const stop = this.after(this.queues.limits.ticketMs, () => {
+      this.#ghosts.delete(ticket);
+      this.giveBack(claim);
+    });
+    this.#ghosts.set(ticket, { stop, claim });
   }
 
   #unghost(claim: Claim): void {
     const ticket = ticketOf(claim);
     if (ticket === null) return;
-    clearTimeout(this.#ghosts.get(ticket));
+    this.#ghosts.get(ticket)?.stop();
     this.#ghosts.delete(ticket);
   }
 
@@ -209,9 +235,9 @@ export class Waiting {
     const ticket = ticketOf(claim);
     if (ticket === null) return;
     this.#unghost(claim);
-    clearTimeout(this.#heard.get(ticket));
+    this.#heard.get(ticket)?.();
     const forget = (): unknown => this.#heard.delete(ticket);
-    this.#heard.set(ticket, setTimeout(forget, this.queues.limits.ticketMs).unref());
+    this.#heard.set(ticket, this.after(this.queues.limits.ticketMs, forget));
   }
 
   /** The reply to a granted waiter could not be written. */
@@ -219,6 +245,13 @@ export class Waiting {
     if (granted.lock.lease.id === claim.leaseId) this.ghost({ claim, outcome: { granted } });
   }
 }
+
+/**
+ * A look that ends the wait counts as serving it: until that is durable nobody else may grant to the waiter, and
+ * afterwards its place is gone.
+ */
+const withOwn = (claim: Claim, { outcome, heirs }: AcquireReply): readonly Heir[] =>
+  isWaitable(outcome) || heirs.some((heir) => heir.claim === claim) ? heirs : [...heirs, { claim, outcome }];
 
 const ticketOf = (claim: Claim): string | null =>
   claim.request === null ? null : `${claim.space}/${claim.principal}/${claim.request.id}`;

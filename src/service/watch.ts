@@ -35,16 +35,47 @@ export async function* watch(
   signal: AbortSignal,
 ): AsyncGenerator<Watched> {
   let after = query.after;
+  let shown = new Shown(leases.store.now());
   if (after === undefined) {
     after = await leases.store.head();
-    yield* snapshot(leases, query, after);
+    yield* snapshot(leases, query, after, shown);
   }
   for await (const change of leases.store.changes(after, signal)) {
     if ("reset" in change) {
       yield { type: "reset" };
-      yield* snapshot(leases, query, change.cursor);
-    } else if (change.event.type !== "token" && isWatched(query, change.event))
+      shown = new Shown(leases.store.now());
+      yield* snapshot(leases, query, change.cursor, shown);
+    } else if (change.event.type !== "token" && isWatched(query, change.event) && !shown.has(change.event))
       yield { type: "event", event: change.event, cursor: change.cursor };
+  }
+}
+
+/**
+ * A snapshot is read after its place in the feed was taken, so events up to what it shows follow it there: they are
+ * left out. Only rows that changed meanwhile are kept, until an event goes beyond them.
+ */
+class Shown {
+  readonly #rows = new Map<string, { readonly token: number; readonly through: number }>();
+
+  constructor(readonly since: number) {}
+
+  held({ lock }: Holding): void {
+    const { renewedAt } = lock.lease;
+    if (renewedAt >= this.since) this.#rows.set(lock.name, { token: lock.token, through: renewedAt });
+  }
+
+  free(name: string, token: number): void {
+    this.#rows.set(name, { token, through: Number.POSITIVE_INFINITY });
+  }
+
+  has({ name, token, type, at }: LeaseEvent): boolean {
+    const row = this.#rows.get(name);
+    if (row === undefined) return false;
+    const isEnd = type === "released" || type === "expired";
+    const isOld =
+      token < row.token || (token === row.token && (isEnd ? row.through > at : at <= row.through));
+    if (!isOld) this.#rows.delete(name);
+    return isOld;
   }
 }
 
@@ -54,9 +85,16 @@ function isWatched(query: WatchQuery, event: LeaseEvent): boolean {
   return named && query.accept(event.name);
 }
 
-async function* snapshot(leases: Leases, query: WatchQuery, cursor: Cursor): AsyncGenerator<Watched> {
+async function* snapshot(
+  leases: Leases,
+  query: WatchQuery,
+  cursor: Cursor,
+  shown: Shown,
+): AsyncGenerator<Watched> {
   if (query.name !== null) {
     const { lock, holding } = await leases.inspect(query.space, query.name);
+    if (holding === null) shown.free(query.name, lock?.token ?? 0);
+    else shown.held(holding);
     yield holding === null
       ? { type: "free", name: query.name, token: lock?.token ?? 0 }
       : { type: "snapshot", holding };
@@ -72,7 +110,10 @@ async function* snapshot(leases: Leases, query: WatchQuery, cursor: Cursor): Asy
       limit: snapshotPage,
       accept: (lock) => query.accept(lock.name),
     });
-    for (const holding of page.holdings) yield { type: "snapshot", holding };
+    for (const holding of page.holdings) {
+      shown.held(holding);
+      yield { type: "snapshot", holding };
+    }
     if (page.next === null) break;
     after = page.next;
   }

@@ -67,7 +67,7 @@ export function jobRoutes(limits: WireLimits): Route[] {
         200: { description: "Claimed; `job_id` says which.", schema: Claimed },
         409: {
           description:
-            "None was free: each candidate's owner. `lease_lost`: the repeated request's lease is over.",
+            "`held`: none was free, with each candidate's owner. `delayed`: all wait out a delay. `lease_lost`: the repeated request's lease is over.",
           schema: Type.Union([ClaimAnyRefused, ErrorBody]),
         },
         ...sessionRefusals,

@@ -174,6 +174,7 @@ export const CandidateRefused = reply("CandidateRefused", {
   ...refusedFields,
   code: choice(errorCodes, "Why this one: `held` or `delayed`."),
   retry_after_ms: retryAfterMs,
+  available_at: Type.Optional(nullable(instant, "Of a delayed one: when it can be taken.")),
 });
 export type CandidateRefused = Static<typeof CandidateRefused>;
 
@@ -246,6 +247,7 @@ export const JobView = reply("Job", {
   token: fencingToken,
   attempts: count,
   last_outcome: Type.Optional(nullable(JobOutcome)),
+  previous: Type.Optional(nullable(PreviousHolder)),
 });
 export type JobView = Static<typeof JobView>;
 

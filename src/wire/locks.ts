@@ -58,7 +58,10 @@ export function acquireRequest(limits: WireLimits) {
         }),
       ),
       ephemeral: Type.Optional(
-        Type.Boolean({ description: "Needs `session_id`; says what a session-bound lease always is." }),
+        Type.Boolean({
+          description:
+            "Accepted for compatibility; needs `session_id` and has no effect: leases of a session always end with it.",
+        }),
       ),
     },
     { examples: [{ ttl_seconds: 60, metadata: "host=runner-7 build=1842" }] },
@@ -197,14 +200,16 @@ export const LockView = reply("Lock", {
   expires_in_ms: nullable(expiresInMs),
   metadata: anyMetadata,
   waiters: count,
-  available_at: Type.Optional(nullable(instant, "End of a lock delay that is under way.")),
+  available_at: Type.Optional(
+    nullable(instant, "A free lock cannot be taken before: a lock delay, or the wait after a restore."),
+  ),
   previous: Type.Optional(nullable(PreviousHolder)),
 });
 export type LockView = Static<typeof LockView>;
 
 export const LockList = reply("LockList", {
   locks: Type.Array(LockView, { description: "Held locks only." }),
-  total: Type.Integer({ minimum: 0, description: "In this page." }),
+  total: Type.Integer({ minimum: 0, description: "The number of rows on this page, not of all matches." }),
   prefix: nullable(Type.String()),
   next_cursor: nextCursor,
 });

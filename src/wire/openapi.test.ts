@@ -104,10 +104,17 @@ test("only open routes go without a bearer token", () => {
 
 test("headers, streams and empty replies are told", () => {
   const idempotency = { $ref: "#/components/parameters/Idempotency-Key" };
-  assert.deepEqual((operationById("acquireLock").parameters as Json[]).at(-1), idempotency);
+  const space = { $ref: "#/components/parameters/Holdfast-Space" };
+  assert.deepEqual((operationById("acquireLock").parameters as Json[]).slice(-2), [idempotency, space]);
+  for (const route of table)
+    assert.equal(
+      JSON.stringify(operationOf(route).parameters ?? []).includes("/Holdfast-Space"),
+      route.access !== "open",
+      route.id,
+    );
   for (const id of ["watchLock", "watchLocks"]) {
     const watch = operationById(id);
-    assert.deepEqual((watch.parameters as Json[]).at(-1), { $ref: "#/components/parameters/Last-Event-ID" });
+    assert.deepEqual((watch.parameters as Json[]).at(-2), { $ref: "#/components/parameters/Last-Event-ID" });
     const ok = (watch.responses as Record<string, Json>)["200"];
     assert.deepEqual(Object.keys(ok?.content as Json), ["text/event-stream"]);
   }

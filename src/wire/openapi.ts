@@ -48,6 +48,12 @@ const headerParameters: Record<RequestHeader, Json> = {
     description: "Resume after this event.",
     schema: { type: "string" },
   },
+  "Holdfast-Space": {
+    name: "Holdfast-Space",
+    in: "header",
+    description: "The space to act in, if it is not the token's own. Only the operator may name another.",
+    schema: { type: "string", pattern: "^[A-Za-z0-9._-]{1,64}$" },
+  },
 };
 
 const requestIdHeader = { "X-Request-Id": { $ref: "#/components/headers/X-Request-Id" } };

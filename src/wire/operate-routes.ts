@@ -23,7 +23,9 @@ export function tokenRoutes(limits: WireLimits): Route[] {
       body: createTokenRequest(limits),
       replies: {
         201: { description: "Made.", schema: TokenCreated },
-        409: problem("`conflict`: the name is in use in this space; rotate that token, or revoke it first."),
+        409: problem(
+          "`conflict`: the name is in use in this space (rotate that token, or revoke it first), or comes from the server's configuration.",
+        ),
       },
     },
     {

@@ -62,7 +62,7 @@ export type Load = "keep" | "take" | "look" | "operate";
 export type Tag = "locks" | "jobs" | "sessions" | "tokens" | "operate";
 
 /** Request headers that mean something beyond plain HTTP. */
-export type RequestHeader = "Idempotency-Key" | "Last-Event-ID";
+export type RequestHeader = "Idempotency-Key" | "Last-Event-ID" | "Holdfast-Space";
 
 export interface Reply {
   readonly description: string;
@@ -95,9 +95,10 @@ export function problem(description: string): Reply {
   return { description, schema: ErrorBody };
 }
 
-/** The row with the refusals of its kind added; what the row itself says about a status stands. */
+/** The row with the refusals and headers of its kind added; what the row itself says about a status stands. */
 export function withSharedReplies(route: Route): Route {
   const replies: Record<number, Reply> = {
+    422: problem("`invalid_input`: an unknown or malformed parameter."),
     500: problem("`internal`: a bug; report it with the request id."),
   };
   if (route.access !== "open") {
@@ -110,8 +111,6 @@ export function withSharedReplies(route: Route): Route {
   }
   if (route.names === "path")
     replies[400] = problem("`invalid_lock_name`: the name breaks the rules for names.");
-  if (route.query !== undefined)
-    replies[422] = problem("`invalid_input`: an unknown or malformed parameter.");
   if (route.body !== undefined) {
     replies[400] = problem(
       "`invalid_input` (malformed JSON, too long), `invalid_ttl` or `invalid_lock_name`.",
@@ -122,5 +121,7 @@ export function withSharedReplies(route: Route): Route {
       "`invalid_input`: a missing, unknown or mistyped field; the nearest known one is named.",
     );
   }
-  return { ...route, replies: { ...replies, ...route.replies } };
+  const headers: RequestHeader[] = [...(route.headers ?? [])];
+  if (route.access !== "open") headers.push("Holdfast-Space");
+  return { ...route, headers, replies: { ...replies, ...route.replies } };
 }

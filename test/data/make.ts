@@ -46,13 +46,13 @@ await run((view) =>
 );
 await take("delayed", "lease-delayed", { delayMs: 30_000 });
 await run((view) =>
-  decideForceRelease(view, { space, name: "delayed", by: "admin", reason: "stuck", auditId: "audit-1" }, policyDefault),
+  decideForceRelease(view, { space, name: "delayed", by: "admin", reason: "stuck", auditId: "audit-1", wallAt: clocks.wallAt }, policyDefault),
 );
 await run((view) =>
   decideCreateToken(
     view,
     { id: "token-1", space: "team", name: "ci", hash: "ab".repeat(32), role: "worker", scopes: ["ci-*"], reentrant: true, expiresInMs: null },
-    { by: "admin", auditId: "audit-2" },
+    { by: "admin", auditId: "audit-2", wallAt: clocks.wallAt },
     policyDefault,
   ),
 );

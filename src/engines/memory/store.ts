@@ -23,13 +23,13 @@ import {
 export class MemoryData {
   readonly ordered = new Ordered();
   readonly bell = new Bell();
-  readonly epoch = randomBytes(6).toString("hex");
   readonly #events: NumberedEvent[] = [];
   #last = 0;
 
   constructor(
     readonly clocks: Clocks = systemClocks,
     readonly eventsMax = 100_000,
+    readonly epoch = randomBytes(6).toString("hex"),
   ) {}
 
   last(): number {

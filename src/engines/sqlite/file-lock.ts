@@ -12,7 +12,7 @@ export class FileLock {
 
   constructor(path: string) {
     this.#pidPath = `${path}.pid`;
-    this.#database = openDatabase(`${path}.lock`);
+    this.#database = openLock(`${path}.lock`);
     try {
       this.#database.exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE");
     } catch (error) {
@@ -23,7 +23,7 @@ export class FileLock {
         });
       throw new StoreError(
         "unavailable",
-        `${path} is in use by another Holdfast process${this.#owner()}: stop it first, or talk to it with --server`,
+        `${path} is in use by another Holdfast process${this.#owner()}: stop that process first, or use another --data directory`,
         {
           cause: error,
         },
@@ -49,5 +49,17 @@ export class FileLock {
     rmSync(this.#pidPath, { force: true });
     this.#database.exec("ROLLBACK");
     this.#database.close();
+  }
+}
+
+function openLock(path: string): Database {
+  try {
+    return openDatabase(path);
+  } catch (error) {
+    throw new StoreError(
+      "unavailable",
+      `${path} cannot be opened (${error instanceof Error ? error.message : error}): this user must be able to write to its directory`,
+      { cause: error },
+    );
   }
 }

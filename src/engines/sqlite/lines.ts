@@ -6,6 +6,7 @@
 import type { Write } from "../../core/decision.js";
 import type { Key } from "../../core/keys.js";
 import type { AnyRecord } from "../../core/records.js";
+import { decodeRecord, encodeRecord } from "../../store/codec.js";
 
 const recordPrefix = "r/";
 const entryPrefix = "i/";
@@ -17,7 +18,7 @@ export const entryLine = (entry: string): string => entryPrefix + entry;
 export function toLines(writes: readonly Write[]): string {
   let lines = "";
   for (const { key, record, drop, add } of writes) {
-    lines += `${recordPrefix}${key}\n${record === null ? "" : JSON.stringify(record)}\n`;
+    lines += `${recordPrefix}${key}\n${record === null ? "" : encodeRecord(record)}\n`;
     for (const { index, sort } of drop) lines += `${entryPrefix}${index}/${sort}\n\n`;
     for (const { index, sort } of add) lines += `${entryPrefix}${index}/${sort}\n${key}\n`;
   }
@@ -41,9 +42,6 @@ export type Line =
 /** What one pair says. */
 export function parseLine(key: string, value: string | null): Line {
   if (key.startsWith(recordPrefix))
-    return {
-      key: key.slice(recordPrefix.length),
-      record: value === null ? null : (JSON.parse(value) as AnyRecord),
-    };
+    return { key: key.slice(recordPrefix.length), record: value === null ? null : decodeRecord(value) };
   return { entry: key.slice(entryPrefix.length), target: value };
 }

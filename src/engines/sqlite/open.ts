@@ -1,7 +1,9 @@
 /** Opening the embedded engine: its options, its directory, its lock. */
-import { closeSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { type Clocks, systemClocks } from "../../store/clock.js";
+import { makeDirectory } from "../../store/directory.js";
+import { refuseStranger } from "./data-file.js";
 import { FileLock } from "./file-lock.js";
 import { refuseStamped } from "./restore.js";
 import { SqliteStore } from "./store.js";
@@ -33,7 +35,8 @@ export async function openSqlite(
   options: Partial<SqliteOptions> & { readonly path: string },
 ): Promise<SqliteStore> {
   const { path } = options;
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  makeDirectory(dirname(path));
+  refuseStranger(path);
   const lock = new FileLock(path);
   let store: SqliteStore | null = null;
   try {

@@ -5,6 +5,7 @@
 import type { Range, RangeRow } from "../../core/decision.js";
 import type { Key } from "../../core/keys.js";
 import type { AnyRecord } from "../../core/records.js";
+import { decodeEvents, decodeRecord } from "../../store/codec.js";
 import type { NumberedEvent } from "../../store/feed.js";
 import { entryKey } from "../../store/ordered.js";
 import { openDatabase } from "./binding.js";
@@ -74,7 +75,7 @@ export class Reader {
       if (key.includes("\0")) return null;
       const line = recordLine(key);
       const row = this.#get.get(line);
-      return row === undefined ? null : (JSON.parse(verified(line, row.value, row.sum)) as AnyRecord);
+      return row === undefined ? null : decodeRecord(verified(line, row.value, row.sum));
     });
   }
 
@@ -100,7 +101,7 @@ export class Reader {
         const first = Number(row.first);
         if (found.length === 0 && first > after + 1) return null;
         const place = feedPlace(row.first, row.count, row.at);
-        const events = JSON.parse(verified(place, row.events, row.sum)) as NumberedEvent["event"][];
+        const events = decodeEvents(verified(place, row.events, row.sum));
         for (const [i, event] of events.entries())
           if (first + i > after) found.push({ number: first + i, event });
         if (found.length >= limit) break;

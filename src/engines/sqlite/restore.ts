@@ -7,6 +7,7 @@
 import { auditKey, everySpace, floorKey, indexEntries, type Key } from "../../core/keys.js";
 import type { AnyRecord, AuditRecord, FloorRecord } from "../../core/records.js";
 import { endedByRestore, floorAfterRestore } from "../../core/restore.js";
+import { decodeRecord, encodeRecord } from "../../store/codec.js";
 import { StoreError } from "../../store/store.js";
 import { type Database, openDatabase } from "./binding.js";
 import { checksum, logPlace, verified } from "./checksum.js";
@@ -22,6 +23,8 @@ import {
   stampOf,
 } from "./schema.js";
 
+/** How far this machine's clock may be behind the one that stamped the backup. */
+const clockBehindMaxMs = 3_600_000;
 /** The space that exists without anybody having made it. */
 const spaceDefault = "default";
 
@@ -58,6 +61,12 @@ export function restoreCopy(path: string, options: RestoreOptions): Restored {
     throw new StoreError(
       "unsupported",
       `${path} is not a backup made by holdfast backup: nothing was changed`,
+    );
+  // Two restores of one backup are kept apart by the time between them.
+  if (options.wallNow < stamp - clockBehindMaxMs)
+    throw new StoreError(
+      "unsupported",
+      `this machine's clock says ${new Date(options.wallNow).toISOString()}, and the backup was made at ${new Date(stamp).toISOString()}: set the clock, then restore`,
     );
   const database = openDatabase(path);
   try {
@@ -151,6 +160,7 @@ const auditOf = (space: string, now: number, stampedAt: number, options: Restore
   id: options.auditId,
   space,
   at: now,
+  wallAt: options.wallNow,
   principal: options.principal,
   action: "restore",
   subject: `backup of ${new Date(stampedAt).toISOString()}`,
@@ -169,7 +179,7 @@ function* records(database: Database): Generator<{ key: Key; record: AnyRecord }
     for (const row of rows) {
       after = String(row.key);
       const value = verified(after, row.value, row.sum);
-      yield { key: after.slice(prefix.length), record: JSON.parse(value) as AnyRecord };
+      yield { key: after.slice(prefix.length), record: decodeRecord(value) };
     }
     if (rows.length === 0) return;
   }
@@ -184,5 +194,5 @@ function replace(database: Database, key: Key, before: AnyRecord | null, after: 
   for (const { index, sort } of after === null ? [] : indexEntries(key, after))
     put(entryLine(`${index}/${sort}`), key);
   if (after === null) remove.run(recordLine(key));
-  else put(recordLine(key), JSON.stringify(after));
+  else put(recordLine(key), encodeRecord(after));
 }

@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import {
   copyFileSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -141,11 +142,15 @@ test("another program's database is refused and not touched", async (t) => {
 test("what is no database is refused and not touched", async (t) => {
   const dir = scratch(t);
   const path = join(dir, "notes.txt");
-  for (const content of ["Dear diary,\n".repeat(2000), "x", "SQLite format 3\0", "\0".repeat(8192)]) {
+  for (const content of ["Dear diary,\n".repeat(2000), "x", "\0".repeat(8192)]) {
     writeFileSync(path, content);
-    await refused(path, "corrupt", /damaged|not one of/);
+    await refused(path, "corrupt", /is not a Holdfast data file/);
     assert.equal(readFileSync(path, "utf8"), content);
+    assert.deepEqual(readdirSync(dir), ["notes.txt"], "nothing is made beside it");
   }
+  writeFileSync(path, "SQLite format 3\0");
+  await refused(path, "corrupt", /damaged/);
+  assert.equal(readFileSync(path, "utf8"), "SQLite format 3\0");
   const folder = join(dir, "folder");
   mkdirSync(folder);
   await refused(folder, "unavailable", /cannot be/);
@@ -154,7 +159,7 @@ test("what is no database is refused and not touched", async (t) => {
 test("an empty file is a new one, and a refusal leaves the name free for the next", async (t) => {
   const path = join(scratch(t), "data.db");
   writeFileSync(path, "nonsense".repeat(1000));
-  await refused(path, "corrupt", /damaged/);
+  await refused(path, "corrupt", /is not a Holdfast data file/);
   writeFileSync(path, "");
   const store = await openSqlite({ path });
   assert.equal(await bump(store, "a"), 1);
@@ -258,7 +263,7 @@ test("a row that changes behind a running store is not believed, and the store g
   const store = await openSqlite({ path });
   edit(
     path,
-    `UPDATE tree SET value = replace(value, '"token":1', '"token":7') WHERE key = 'r/lock/default/job-1'`,
+    `UPDATE tree SET value = replace(value, '"job-1",1,', '"job-1",7,') WHERE key = 'r/lock/default/job-1'`,
   );
   await bump(store, "job-0");
   const corrupt = (error: unknown): boolean => error instanceof StoreError && error.kind === "corrupt";

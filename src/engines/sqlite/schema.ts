@@ -10,7 +10,7 @@ import { checksum, feedPlace, verified } from "./checksum.js";
 
 /** "HOLD": marks the file as ours. */
 const applicationId = 0x484f_4c44;
-export const schemaVersion = 1;
+export const schemaVersion = 2;
 
 /**
  * log: committed batches whose writes are not yet in `tree`. feed: events of committed batches, by the number of
@@ -29,6 +29,8 @@ const migrations: readonly ((database: Database) => void)[] = [
     database.exec(tablesV1);
     setMeta(database, "epoch", newEpoch());
   },
+  // Locks and events by position (store/codec.ts): what is there stays readable, an older program must not try.
+  () => undefined,
 ];
 
 export const newEpoch = (): string => randomBytes(6).toString("hex");

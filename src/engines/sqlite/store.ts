@@ -10,6 +10,7 @@ import { Worker } from "node:worker_threads";
 import type { Decide, Range, Write } from "../../core/decision.js";
 import type { Key } from "../../core/keys.js";
 import type { FeedEvent } from "../../core/records.js";
+import { encodeEvents } from "../../store/codec.js";
 import { cursorOf, follow } from "../../store/feed.js";
 import { Ordered } from "../../store/ordered.js";
 import {
@@ -167,7 +168,7 @@ export class SqliteStore implements Store {
         writes: toLines(batch.writes),
         firstEvent,
         eventCount,
-        events: eventCount > 0 ? JSON.stringify(batch.events) : "",
+        events: eventCount > 0 ? encodeEvents(batch.events) : "",
         engineAt: this.#lastCommitAt,
         wallAt: this.#clock.wall(),
       },

@@ -3,6 +3,7 @@
  * one commit, so its cost does not depend on where the names lie. Between commits the thread moves what the log
  * holds into the tree, in short slices: the newest value of each key once, however often it changed.
  */
+import { existsSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { StoreError } from "../../store/store.js";
 import { Backlog } from "./backlog.js";
@@ -34,6 +35,8 @@ let statements: ReturnType<typeof prepare> | null = null;
 let backlog = new Backlog();
 let lastSeq = 0;
 let lastEvent = 0;
+/** Whose file this is, once it was opened: another one in its place must not be served. */
+let epoch: string | null = null;
 /** The oldest event that is still kept. */
 let firstEvent = 1;
 /** The newest pair of engine and wall time that was committed: the log's rows take theirs with them when they go. */
@@ -55,6 +58,7 @@ function prepare(db: Database) {
 }
 
 function open(): Opened {
+  if (epoch !== null && !existsSync(options.path)) throw notOurs("is gone");
   const db = openDatabase(options.path);
   database = db;
   makeDurable(db, options.path);
@@ -67,8 +71,19 @@ function open(): Opened {
   db.exec(`PRAGMA cache_size = -65536; PRAGMA journal_size_limit = ${logBytesKept}`);
   checkIntact(db, options.path);
   statements = prepare(db);
-  return readState(db);
+  const acknowledged = lastSeq;
+  const opened = readState(db);
+  if (epoch !== null && (opened.epoch !== epoch || opened.lastSeq < acknowledged))
+    throw notOurs("is not the file that was served");
+  epoch = opened.epoch;
+  return opened;
 }
+
+const notOurs = (what: string): StoreError =>
+  new StoreError(
+    "unavailable",
+    `${options.path} ${what}: put it back with its -wal, or restart to serve what is there`,
+  );
 
 function readState(db: Database): Opened {
   const applied = Number(getMeta(db, "applied") ?? 0);

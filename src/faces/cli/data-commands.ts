@@ -11,10 +11,10 @@ import {
   statSync,
 } from "node:fs";
 import { userInfo } from "node:os";
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { restoreStore } from "../../engines/open.js";
+import { OccupiedError, restoreStore } from "../../engines/open.js";
 import { newId } from "../../service/bearer.js";
 import { CliError, durationMs, exitCodes } from "./failure.js";
 import { type ReachFlags, reach, storeOf } from "./reach.js";
@@ -22,6 +22,8 @@ import { type ReachFlags, reach, storeOf } from "./reach.js";
 export async function backupCommand(file: string, flags: ReachFlags): Promise<void> {
   const target = resolve(file);
   if (existsSync(target)) throw new CliError(`${target} exists already: name a new file`, exitCodes.usage);
+  if (!existsSync(dirname(target)))
+    throw new CliError(`there is no directory ${dirname(target)}: make it first`, exitCodes.usage);
   const partial = `${target}.partial`;
   rmSync(partial, { force: true });
   const reached = await reach(flags);
@@ -37,7 +39,7 @@ export async function backupCommand(file: string, flags: ReachFlags): Promise<vo
   if (flags.json === true) process.stdout.write(`${JSON.stringify({ ok: true, file: target, bytes })}\n`);
   else
     process.stdout.write(
-      `Backed up to ${target} (${bytes} bytes). It holds secrets: keep it safe.\nRestore with: holdfast restore ${target} --data DIR\n`,
+      `Backed up ${reached.where} to ${target} (${bytes} bytes). It holds secrets: keep it safe.\nRestore with: holdfast restore ${target} --data DIR\n`,
     );
 }
 
@@ -63,29 +65,41 @@ export interface RestoreFlags {
 }
 
 export async function restoreCommand(backup: string, flags: RestoreFlags): Promise<void> {
-  const quietMs =
-    flags.wait === false ? 0 : typeof flags.wait === "string" ? durationMs(flags.wait, "--wait") : undefined;
+  const wish = quietWish(flags);
   const store = storeOf(flags);
-  const [from, to] = [resolve(backup), resolve(store.replace(/^\w+:/, ""))];
+  const from = resolve(backup);
   if (!existsSync(from)) throw new CliError(`there is no backup ${from}`, exitCodes.notFound);
-  if (store.startsWith("sqlite:") && existsSync(to))
-    throw new CliError(
-      `${to} exists already: move it away first, or restore into another --data directory`,
-      exitCodes.usage,
-    );
   const restored = await restoreStore({
     backup: from,
     store,
-    ...(quietMs === undefined ? {} : { quietMs }),
+    ...wish,
     principal: `restore by ${userInfo().username}`,
     auditId: newId("au"),
+  }).catch((error: unknown) => {
+    throw error instanceof OccupiedError ? new CliError(error.message, exitCodes.usage) : error;
   });
-  const { path, leasesEnded } = restored;
-  if (flags.json === true) process.stdout.write(`${JSON.stringify({ ok: true, ...restored })}\n`);
+  const { path, quietMs, leasesEnded } = restored;
+  if (flags.json === true)
+    process.stdout.write(
+      `${JSON.stringify({ ok: true, path, quiet_ms: quietMs, leases_ended: leasesEnded })}\n`,
+    );
   else
     process.stdout.write(
-      `Restored to ${path}: ${leasesEnded} leases of the backup are ended, tokens go on above any granted before.\n${quietText(restored.quietMs)}\n`,
+      `Restored to ${path}: ${leasesEnded === 1 ? "1 lease of the backup is" : `${leasesEnded} leases of the backup are`} ended, tokens go on above any granted before.\n` +
+        `${quietText(quietMs)}\n` +
+        `Start it with: holdfast serve ${flags.store ? `--store ${store}` : `--data ${dirname(path)}`}\n`,
     );
+}
+
+/** No lease lasts longer than a year, whatever is configured. */
+const waitMaxDays = 366;
+
+function quietWish({ wait }: RestoreFlags): { quietMs?: number } {
+  if (typeof wait !== "string") return wait === false ? { quietMs: 0 } : {};
+  const quietMs = durationMs(wait, "--wait");
+  if (quietMs > waitMaxDays * 86_400_000)
+    throw new CliError(`--wait ${wait}: at most ${waitMaxDays}d`, exitCodes.usage);
+  return { quietMs };
 }
 
 const quietText = (quietMs: number): string =>

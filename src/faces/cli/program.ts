@@ -42,14 +42,17 @@ function build(): Command {
     .action(async (flags) => (await import("./serve-command.js")).serveCommand(flags));
   const reach = (command: Command): Command =>
     command
-      .option("--server <url>", "talk to this server (HOLDFAST_URL; default http://127.0.0.1:4280)")
-      .option("--data <dir>", "data directory (HOLDFAST_DATA; default ./.holdfast)")
+      .option(
+        "--server <url>",
+        "talk to this server (HOLDFAST_URL; default the one on the data, else http://127.0.0.1:4280)",
+      )
+      .option("--data <dir>", "directory of the data, or of its server (HOLDFAST_DATA; default ./.holdfast)")
       .option("--json", "print JSON");
   reach(program.command("backup").argument("<file>", "where the copy goes; must not exist"))
     .description("copy the data while the server runs")
     .addHelpText("after", "\nExample:\n  holdfast backup holdfast-2026-11-16.db\n")
     .action(async (file, flags) => (await import("./data-commands.js")).backupCommand(file, flags));
-  program
+  const restore = program
     .command("restore")
     .argument("<backup>", "a file made by holdfast backup")
     .description("make a backup the data of a new server")
@@ -57,12 +60,19 @@ function build(): Command {
     .option("--store <url>", "sqlite:FILE instead of a file in the data directory")
     .option(
       "--wait <duration>",
-      "grant nothing for this long, as 30m (default: the longest TTL ever granted in it)",
+      "grant nothing for this long, as 90s, 30m, 12h or 7d (default: the longest TTL ever granted in it)",
     )
     .option("--no-wait", "grant at once: only when every worker of before is surely gone")
     .option("--json", "print JSON")
     .addHelpText("after", "\nExample:\n  holdfast restore holdfast-2026-11-16.db --data /var/lib/holdfast\n")
-    .action(async (backup, flags) => (await import("./data-commands.js")).restoreCommand(backup, flags));
+    .action(async (backup, flags) => {
+      if (waits.size > 1)
+        throw new CliError("--wait and --no-wait say opposite things: give one of them", exitCodes.usage);
+      await (await import("./data-commands.js")).restoreCommand(backup, flags);
+    });
+  // Both set the same option; the last would win without a word.
+  const waits = new Set<string>();
+  for (const name of ["wait", "no-wait"]) restore.on(`option:${name}`, () => waits.add(name));
   const token = program.command("token").description("make, list and revoke bearer tokens");
   reach(token.command("create").requiredOption("--name <name>", "the principal its leases are held by"))
     .description("make a token; it is printed once")
@@ -86,6 +96,20 @@ function build(): Command {
   )
     .description("replace a token's secret; its name and leases stay")
     .action(async (id, flags) => (await import("./token-commands.js")).rotateToken(id, flags));
+  program
+    .command("verify")
+    .description("work on a running server's leases for a while and check that it kept every promise")
+    .option("--url <url>", "the server (HOLDFAST_URL; default the one on --data, else http://127.0.0.1:4280)")
+    .option("--token <token...>", "bearer tokens of workers, each a principal (HOLDFAST_TOKEN)")
+    .option("--data <dir>", "data directory (HOLDFAST_DATA; default ./.holdfast)")
+    .option("--duration <duration>", "how long, as 30s or 10m", "60s")
+    .option("--workloads <names>", "only these, separated by commas")
+    .option("--report <file...>", "write FILE.html for people or FILE.json with the whole history")
+    .option("--seed <number>", "make the same choices as an earlier run")
+    .option("--json", "print JSON")
+    .option("--yes", "also on a server that is not on this machine")
+    .addHelpText("after", "\nExample:\n  holdfast verify --duration 30s --report verify.html\n")
+    .action(async (flags) => (await import("./verify-command.js")).verifyCommand(flags));
   for (const command of program.commands) command.exitOverride();
   for (const command of token.commands) command.exitOverride();
   return program;
@@ -105,12 +129,31 @@ function explain(error: unknown): number {
 const isSystemError = (error: unknown): error is NodeJS.ErrnoException =>
   error instanceof Error && "code" in error && "syscall" in error;
 
+/** What the operating system means, for the path that it was about. */
+const meanings: Readonly<Record<string, string>> = {
+  EACCES: "permission denied: run this as the user that owns it, or change its owner",
+  EPERM: "permission denied: run this as the user that owns it, or change its owner",
+  EROFS: "the file system can only be read: choose another place",
+  ENOENT: "there is no such file or directory",
+  ENOSPC: "the disk is full: free some room",
+  EISDIR: "this is a directory: name a file",
+};
+
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (!isSystemError(error)) return error.message;
-  if (error.syscall === "mkdir" && (error.code === "EEXIST" || error.code === "ENOTDIR"))
+  if (error.syscall === "mkdir" && ["EEXIST", "ENOTDIR", "ENOENT"].includes(error.code ?? ""))
     return `${error.path} is no directory, or lies in what is none: choose another with --data`;
-  if (error.syscall !== "listen") return error.message;
+  if (error.syscall === "getaddrinfo")
+    return `${(error as { hostname?: string }).hostname} is no address of this machine: choose another with --host`;
+  if (error.syscall !== "listen") {
+    const meaning = meanings[error.code ?? ""];
+    return meaning === undefined || error.path === undefined ? error.message : `${error.path}: ${meaning}`;
+  }
+  return listenMessage(error);
+}
+
+function listenMessage(error: NodeJS.ErrnoException): string {
   const {
     code,
     address = "this address",

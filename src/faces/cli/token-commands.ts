@@ -1,8 +1,9 @@
 /** `holdfast token create|list|revoke|rotate`. */
 import { policyDefault } from "../../core/limits.js";
 import type { Role, TokenRecord } from "../../core/records.js";
-import { defaultSpace, Tokens } from "../../service/tokens.js";
+import { defaultSpace, type TokenAct, Tokens } from "../../service/tokens.js";
 import type { Store } from "../../store/store.js";
+import { instantMax, wireLimitsDefault } from "../../wire/fields.js";
 import { CliError, durationMs, exitCodes } from "./failure.js";
 import { type ReachFlags, type Remote, reach } from "./reach.js";
 
@@ -25,36 +26,55 @@ interface TokenRow {
   readonly role: string;
   readonly scopes: readonly string[];
   readonly space: string;
+  readonly expires_at: string | null;
   readonly token?: string;
 }
 
-const by = "command line";
+const act = (): TokenAct => ({ by: "command line", wallAt: Date.now() });
 
-/** Runs the same thing against a server or a data file. */
+/** Runs the same thing against a server or a data file, and says which it was. */
 async function onEither<Result>(
   flags: ReachFlags,
   onServer: (server: Remote) => Promise<Result>,
   onStore: (tokens: Tokens, store: Store) => Promise<Result>,
-): Promise<Result> {
+): Promise<{ result: Result; where: string }> {
   const reached = await reach(flags);
-  if ("server" in reached) return onServer(reached.server);
+  const { where } = reached;
+  if ("server" in reached) return { result: await onServer(reached.server), where };
   try {
-    return await onStore(new Tokens(reached.store, policyDefault, []), reached.store);
+    return { result: await onStore(new Tokens(reached.store, policyDefault, []), reached.store), where };
   } finally {
     await reached.store.close();
   }
 }
 
+/** What the server would refuse is refused here too: a data file has nobody else to do it. */
+function refuseWrong(flags: CreateFlags, expiresInMs: number): void {
+  const { tokenExpirySecondsMax, scopeCharsMax, scopesMax } = wireLimitsDefault;
+  const { role, name, space, scope = ["*"] } = flags;
+  const need = (isRight: boolean, what: string): void => {
+    if (!isRight) throw new CliError(what, exitCodes.usage);
+  };
+  need(["worker", "observer", "admin"].includes(role), `--role ${role}: use worker, observer or admin`);
+  need(wordPattern.test(name), "--name must be 1 to 64 of A-Z a-z 0-9 . _ -");
+  need(space === undefined || wordPattern.test(space), "--space must be 1 to 64 of A-Z a-z 0-9 . _ -");
+  need(
+    expiresInMs <= tokenExpirySecondsMax * 1000,
+    `--expires ${flags.expires}: at most ${tokenExpirySecondsMax / 86_400}d; leave it out for never`,
+  );
+  need(
+    scope.length <= scopesMax && scope.every((each) => each !== "" && [...each].length <= scopeCharsMax),
+    `--scope takes 1 to ${scopesMax} patterns of 1 to ${scopeCharsMax} characters`,
+  );
+}
+
+const wordPattern = /^[A-Za-z0-9._-]{1,64}$/;
+
 export async function createToken(flags: CreateFlags): Promise<void> {
-  if (!["worker", "observer", "admin"].includes(flags.role))
-    throw new CliError(`--role ${flags.role}: use worker, observer or admin`, exitCodes.usage);
-  if (!/^[A-Za-z0-9._-]{1,64}$/.test(flags.name))
-    throw new CliError("--name must be 1 to 64 of A-Z a-z 0-9 . _ -", exitCodes.usage);
-  if (flags.space !== undefined && !/^[A-Za-z0-9._-]{1,64}$/.test(flags.space))
-    throw new CliError("--space must be 1 to 64 of A-Z a-z 0-9 . _ -", exitCodes.usage);
   const expiresInMs = flags.expires === undefined ? null : durationMs(flags.expires, "--expires");
+  refuseWrong(flags, expiresInMs ?? 0);
   const { name, role, scope: scopes = ["*"], reentrant = false, space } = flags;
-  const row = await onEither<TokenRow>(
+  const { result: row, where } = await onEither<TokenRow>(
     flags,
     async (server) =>
       (await (
@@ -69,31 +89,37 @@ export async function createToken(flags: CreateFlags): Promise<void> {
           },
         })
       ).json()) as TokenRow,
-    async (tokens) => {
+    async (tokens, store) => {
       const wish = { name, role: role as Role, scopes, reentrant, space: space ?? defaultSpace, expiresInMs };
-      const made = await tokens.create(wish, by);
+      const made = await tokens.create(wish, act());
       if ("refused" in made)
         throw new CliError(
-          `a token named ${name} exists already: rotate or revoke it first`,
+          made.refused === "name_given"
+            ? `the name ${name} belongs to the server's configuration: choose another`
+            : `a token named ${name} exists already: rotate or revoke it first`,
           exitCodes.conflict,
         );
-      return { ...rowOf(made.record), token: made.token };
+      return { ...rowOf(made.record, store), token: made.token };
     },
   );
   if (flags.json === true) print(row);
   else process.stdout.write(`${row.token}\n`);
   if (flags.json !== true)
     process.stderr.write(
-      `Token ${row.name} (${row.role}, ${row.scopes.join(" ")}) in space ${row.space}. It is shown this once.\n`,
+      `Token ${row.name} (${row.role}, ${row.scopes.join(" ")}) in space ${row.space}, made in ${where}. It is shown this once.\n`,
     );
 }
 
-const rowOf = ({ id, name, role, scopes, space }: TokenRecord): TokenRow => ({
+const rowOf = ({ id, name, role, scopes, space, expiresAt }: TokenRecord, store: Store): TokenRow => ({
   id,
   name,
   role,
   scopes,
   space,
+  expires_at:
+    expiresAt === null
+      ? null
+      : new Date(Math.min(Date.now() + expiresAt - store.now(), instantMax)).toISOString(),
 });
 
 const print = (value: unknown): void => void process.stdout.write(`${JSON.stringify(value)}\n`);
@@ -101,12 +127,33 @@ const print = (value: unknown): void => void process.stdout.write(`${JSON.string
 const within = ({ space }: TokenFlags): { space?: string } => (space === undefined ? {} : { space });
 
 async function rows(flags: TokenFlags): Promise<TokenRow[]> {
-  return onEither(
+  const { result } = await onEither(
     flags,
     async (server) =>
       ((await (await server.call("GET", "/tokens", within(flags))).json()) as { tokens: TokenRow[] }).tokens,
-    async (tokens) => (await tokens.list(flags.space ?? defaultSpace)).map(rowOf),
+    async (tokens, store) =>
+      (await tokens.list(flags.space ?? defaultSpace)).map((record) => rowOf(record, store)),
   );
+  return result;
+}
+
+/** Columns as wide as what stands in them. */
+function table(rows: readonly (readonly string[])[]): string {
+  const widths = rows[0]?.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0))) ?? [];
+  return rows
+    .map(
+      (row) =>
+        `${row
+          .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+          .join("  ")
+          .trimEnd()}\n`,
+    )
+    .join("");
+}
+
+function expiryText(expiresAt: string | null): string {
+  if (expiresAt === null) return "never";
+  return Date.parse(expiresAt) < Date.now() ? `expired ${expiresAt}` : expiresAt;
 }
 
 export async function listTokens(flags: TokenFlags): Promise<void> {
@@ -114,11 +161,17 @@ export async function listTokens(flags: TokenFlags): Promise<void> {
   if (flags.json === true) print({ tokens: found });
   else if (found.length === 0)
     process.stdout.write("No tokens. Make one with: holdfast token create --name NAME\n");
-  else
-    for (const row of found)
-      process.stdout.write(
-        `${row.id}  ${row.name.padEnd(20)} ${row.role.padEnd(8)} ${row.scopes.join(" ")}\n`,
-      );
+  else {
+    const lines = found.map((row) => [
+      row.id,
+      row.name,
+      row.role,
+      row.space,
+      expiryText(row.expires_at),
+      row.scopes.join(" "),
+    ]);
+    process.stdout.write(table([["ID", "NAME", "ROLE", "SPACE", "EXPIRES", "SCOPES"], ...lines]));
+  }
 }
 
 /** A token may be named by its id or by its name. */
@@ -131,18 +184,18 @@ async function idOf(idOrName: string, flags: TokenFlags): Promise<string> {
 
 export async function revokeToken(idOrName: string, flags: TokenFlags): Promise<void> {
   const id = await idOf(idOrName, flags);
-  await onEither<unknown>(
+  const { where } = await onEither<unknown>(
     flags,
     (server) => server.call("DELETE", `/tokens/${encodeURIComponent(id)}`, within(flags)),
-    (tokens) => tokens.revoke(id, flags.space ?? defaultSpace, by),
+    (tokens) => tokens.revoke(id, flags.space ?? defaultSpace, act()),
   );
   if (flags.json === true) print({ ok: true, id });
-  else process.stdout.write(`Revoked ${idOrName}.\n`);
+  else process.stdout.write(`Revoked ${idOrName} in ${where}.\n`);
 }
 
 export async function rotateToken(idOrName: string, flags: TokenFlags): Promise<void> {
   const id = await idOf(idOrName, flags);
-  const token = await onEither(
+  const { result: token, where } = await onEither(
     flags,
     async (server) =>
       (
@@ -151,10 +204,15 @@ export async function rotateToken(idOrName: string, flags: TokenFlags): Promise<
         ).json()) as TokenRow
       ).token,
     async (tokens) => {
-      const rotated = await tokens.rotate(id, flags.space ?? defaultSpace, by);
+      const rotated = await tokens.rotate(id, flags.space ?? defaultSpace, act());
       return "refused" in rotated ? undefined : rotated.token;
     },
   );
   if (flags.json === true) print({ ok: true, id, token });
-  else process.stdout.write(`${token}\n`);
+  else {
+    process.stdout.write(`${token}\n`);
+    process.stderr.write(
+      `The new secret of ${idOrName} in ${where}. It is shown this once; the old one is over.\n`,
+    );
+  }
 }

@@ -1,10 +1,13 @@
 /** What a handler gives back, and the one error body. */
+import { printable } from "../../core/names.js";
 import { type ErrorCode, errorMeanings } from "../../wire/errors.js";
 
 export interface Answer {
   readonly status: number;
   readonly body: unknown;
   readonly retryAfterMs?: number;
+  /** Called if it could not be written to the caller, who was there when it was decided. */
+  readonly undelivered?: () => void;
 }
 
 export const ok = (body: unknown): Answer => ({ status: 200, body });
@@ -16,7 +19,10 @@ export interface ProblemBody {
   readonly details: string;
 }
 
-/** An error answer. `details` says what happened and what to do next; `extra` are fields of this kind of reply. */
+/**
+ * An error answer. `details` says what happened and what to do next, and is shown to people whatever names, owners and
+ * reasons it quotes; `extra` are fields of this kind of reply.
+ */
 export function problem(
   code: ErrorCode,
   details: string,
@@ -26,7 +32,7 @@ export function problem(
   const body: ProblemBody & { retry_after_ms?: number } = {
     error: code.replaceAll("_", " "),
     code,
-    details,
+    details: printable(details),
     ...more.extra,
     ...(retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs }),
   };

@@ -1,6 +1,7 @@
 /** One HTTP call as handlers see it: authenticated, its name parsed and allowed, its body validated. */
 import { createHash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { canonical } from "../../core/canonical.js";
 import { parseName } from "../../core/names.js";
 import { type Identity, mayTouch } from "../../service/identity.js";
 import type { Leases } from "../../service/leases.js";
@@ -8,6 +9,7 @@ import type { Tokens } from "../../service/tokens.js";
 import type { WireLimits } from "../../wire/fields.js";
 import type { Answer } from "./answer.js";
 import { refuse } from "./answer.js";
+import type { PageRoom } from "./page-room.js";
 import type { Presenter } from "./present.js";
 
 /** What the handlers work with. */
@@ -16,6 +18,7 @@ export interface Desk {
   readonly tokens: Tokens;
   readonly present: Presenter;
   readonly limits: WireLimits;
+  readonly pages: PageRoom;
   readonly version: string;
 }
 
@@ -48,7 +51,7 @@ export function nameOf(call: Call, raw: string, use: "read" | "write"): string {
   if (use === "write" && name.startsWith(reservedPrefix))
     return refuse(
       "forbidden",
-      `${name} belongs to the work graph: claim it with POST /v1/nodes/{id}/claim. Here it can be read and watched.`,
+      `${name} is reserved for the work graph, which this version does not serve. It can only be read and watched.`,
     );
   return name;
 }
@@ -83,15 +86,19 @@ export function requestOf(
   if (id === undefined) return null;
   if (!/^[ -~]{1,128}$/.test(id))
     return refuse("invalid_input", "Idempotency-Key must be 1 to 128 printable ASCII characters.");
-  return { id, fingerprint: createHash("sha256").update(JSON.stringify(fingerprint)).digest("base64url") };
+  return { id, fingerprint: createHash("sha256").update(canonical(fingerprint)).digest("base64url") };
 }
 
-/** Page size from a query; the schema has checked that it is digits. */
-export function pageLimit(call: Call, text: string | undefined): number {
-  if (text === undefined) return 100;
+const pageDefault = "100";
+
+/** Page size from a query, with room taken for such a page; the schema has checked that it is digits. */
+export function pageLimit(call: Call, text: string = pageDefault): number {
   const limit = Number(text);
-  const { pageMax } = call.desk.limits;
-  return limit >= 1 && limit <= pageMax ? limit : refuse("invalid_input", `limit must be 1 to ${pageMax}.`);
+  const { limits, pages } = call.desk;
+  if (limit < 1 || limit > limits.pageMax)
+    return refuse("invalid_input", `limit must be 1 to ${limits.pageMax}.`);
+  pages.take(call.identity, limit, call.reply);
+  return limit;
 }
 
 export const toCursor = (sort: string | null): string | null =>

@@ -125,6 +125,12 @@ export class Gate {
     );
   }
 
+  /** The token may have come to its end since it was looked at. */
+  requireCurrent(identity: Identity): void {
+    if (!this.tokens.isCurrent(identity))
+      refuse("authentication_failed", "This token was revoked or expired while the request arrived.");
+  }
+
   requireRole(identity: Identity, least: Role): void {
     if (!hasRole(identity, least))
       refuse("forbidden", `This needs the role ${least}; ${identity.principal} is ${identity.role}.`);

@@ -3,6 +3,7 @@
  * same lease shows the same `expires_at` in every reply.
  */
 import type { Clocks } from "../../store/clock.js";
+import { instantMax } from "../../wire/fields.js";
 
 /** Beyond this the wall clock was set, and what is shown follows it. */
 const toleranceMs = 50;
@@ -28,12 +29,17 @@ export class Instants {
   }
 
   #measure(): number {
-    return Math.round(this.clocks.wall()) - this.engineNow();
+    return this.wall() - this.engineNow();
+  }
+
+  /** The wall clock now, for what must be told for ever as it was. */
+  wall(): number {
+    return Math.round(this.clocks.wall());
   }
 
   /** RFC 3339 in UTC. */
   text(engineAt: number): string {
-    const at = engineAt + this.#offset;
+    const at = Math.min(engineAt + this.#offset, instantMax);
     const second = Math.floor(at / 1000);
     let text = this.#seconds.get(second);
     if (text === undefined) {

@@ -24,7 +24,7 @@ import {
 } from "./call.js";
 import { acquire, asked, caller, defaultTtl, isTrue, newLeaseId } from "./locks.js";
 import { ownerOf } from "./present.js";
-import { jobRefusal, withinSight } from "./refusals.js";
+import { jobRefusal, reasonsOf, withinSight } from "./refusals.js";
 
 const ttlDefaultMs = 120_000;
 
@@ -47,6 +47,7 @@ function claimOf(
           ? defaultTtl(call, ttlDefaultMs)
           : null
         : body.ttl_seconds * 1000,
+    ttlIsDefault: body.ttl_seconds === undefined,
     delayMs: 0,
     sessionId,
     leaseId: newLeaseId(),
@@ -127,15 +128,24 @@ function noneFree(
   const candidates = refusals.map(({ name, refusal: decided }) => {
     const refusal = withinSight(decided, name, (other) => mayTouch(call.identity, other));
     const { body, retryAfterMs } = jobRefusal(refusal, asked(call, name));
-    const { code } = body as { code: string };
+    const { code, available_at } = body as { code: string; available_at?: string };
     const holding = refusal.refused === "held" ? refusal.holding : null;
-    return { ...call.desk.present.inTheWay(name, holding), code, retry_after_ms: retryAfterMs ?? 0 };
+    return {
+      ...call.desk.present.inTheWay(name, holding),
+      code,
+      retry_after_ms: retryAfterMs ?? 0,
+      ...(available_at === undefined ? {} : { available_at }),
+    };
   });
-  const retryAfterMs = Math.min(...candidates.map((candidate) => candidate.retry_after_ms));
-  return problem("held", `None of the ${candidates.length} candidates is free. Try others, or again later.`, {
+  const more = {
     extra: { claimed: false, candidates },
-    retryAfterMs,
-  });
+    retryAfterMs: Math.min(...candidates.map((candidate) => candidate.retry_after_ms)),
+  };
+  const [none, later] = [`None of the ${candidates.length} candidates`, "Try others, or again later."];
+  const delays = refusals.flatMap(({ refusal }) => (refusal.refused === "delayed" ? [refusal.why] : []));
+  return delays.length === refusals.length
+    ? problem("delayed", `${none} can be taken yet: ${reasonsOf(delays)}. ${later}`, more)
+    : problem("held", `${none} is free. ${later}`, more);
 }
 
 export const heartbeatJob: Handler = async (call) => {

@@ -15,6 +15,7 @@ import type {
 import type { ForceReleaseRequest } from "../../wire/operate.js";
 import { type Answer, ok, refuse } from "./answer.js";
 import { type Call, fromCursor, type Handler, pageLimit, pathName, requestOf, toCursor } from "./call.js";
+import { onDeparture } from "./departure.js";
 import { lockRefusal, withinSight } from "./refusals.js";
 
 const ttlDefaultMs = 60_000;
@@ -37,6 +38,7 @@ export const acquireLock: Handler = async (call) => {
     owner: null,
     metadata,
     ttlMs: ttlMs ?? (sessionId === null ? defaultTtl(call, ttlDefaultMs) : null),
+    ttlIsDefault: ttlMs === null,
     delayMs: (body.lock_delay_seconds ?? 0) * 1000,
     sessionId,
     leaseId: newLeaseId(),
@@ -80,11 +82,11 @@ export async function acquire(
     const seen = withinSight(outcome, claim.name, (name) => mayTouch(call.identity, name));
     return refused(seen, { name: claim.name, waiters, position, present });
   }
-  if (wait !== null) {
-    if (wait.gone.aborted) leases.unheard(acquired.claim, outcome.granted);
-    refuseRevoked(call);
-  }
-  return granted(outcome.granted);
+  if (wait === null) return granted(outcome.granted);
+  const undelivered = (): void => leases.unheard(acquired.claim, outcome.granted);
+  if (wait.gone.aborted) undelivered();
+  refuseRevoked(call);
+  return { ...granted(outcome.granted), undelivered };
 }
 
 function refuseRevoked(call: Call): void {
@@ -111,8 +113,7 @@ function goneSignal(call: Call): AbortSignal {
     if (!raw.writableFinished) leave();
   };
   revoked.addEventListener("abort", leave, { once: true });
-  if (raw.closed) closed();
-  else raw.once("close", closed);
+  onDeparture(call.reply, closed);
   return gone.signal;
 }
 
@@ -192,12 +193,13 @@ export const forceReleaseLock: Handler = async (call) => {
   const name = pathName(call, "write");
   const { reason } = call.body as ForceReleaseRequest;
   const by = call.identity.principal;
-  const { ended, token } = await call.desk.leases.forceRelease({
+  const { ended, sessionHash, token } = await call.desk.leases.forceRelease({
     space: call.space,
     name,
     by,
     reason,
     auditId: newId("au"),
+    wallAt: call.desk.present.instants.wall(),
   });
   return ok({
     name,
@@ -206,7 +208,11 @@ export const forceReleaseLock: Handler = async (call) => {
     holder:
       ended === null
         ? null
-        : { principal: ended.principal, session: null, since: call.desk.present.instants.text(ended.since) },
+        : {
+            principal: ended.principal,
+            session: sessionHash,
+            since: call.desk.present.instants.text(ended.since),
+          },
   });
 };
 

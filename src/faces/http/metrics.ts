@@ -68,6 +68,7 @@ export class Metrics {
     counter("refusals_total", "Acquires refused by this process", () => counters.refused);
     counter("settled_total", "Due records settled by this process", () => upkeep.settled);
     counter("releases_total", "Leases released through this process", () => counters.released);
+    gauge("restore_wait_ms", "How long nothing is granted yet after a restore", () => leases.quietMs());
     counter("cleaned_total", "Records removed by clean-up", () => upkeep.cleaned);
     gauge(
       "record_retention_seconds",

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { apiPage } from "../../wire/page.js";
 import { ok, problem } from "./answer.js";
 import type { Handler } from "./call.js";
+import { onDeparture } from "./departure.js";
 import type { Metrics } from "./metrics.js";
 
 export const health: Handler = async (call) => {
@@ -66,7 +67,7 @@ export const backup =
       throw error;
     }
     const { reply } = call;
-    reply.raw.once("close", remove);
+    onDeparture(reply, remove);
     reply.header("content-type", "application/octet-stream");
     reply.header("content-length", statSync(path).size);
     reply.header("content-disposition", 'attachment; filename="holdfast-backup.db"');

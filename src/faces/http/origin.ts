@@ -20,7 +20,7 @@ export function applyCors(request: FastifyRequest, reply: FastifyReply, origins:
 }
 
 /** The last header that was let in: nearly all requests come with the same one. */
-let lastHost: string | undefined;
+let lastHost: string | null = null;
 
 /** On loopback: a page that made its own name point here (DNS rebinding) is refused. */
 export function checkHost(request: FastifyRequest, hosts: readonly string[] | null): void {
@@ -33,5 +33,5 @@ export function checkHost(request: FastifyRequest, hosts: readonly string[] | nu
       "forbidden",
       `This server listens on loopback and does not answer to the name ${JSON.stringify(host.slice(0, 80))}. Use 127.0.0.1 or localhost.`,
     );
-  lastHost = request.headers.host;
+  lastHost = request.headers.host ?? null;
 }

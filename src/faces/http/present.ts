@@ -100,7 +100,7 @@ export class Presenter {
     };
   }
 
-  lock(name: string, { lock, holding, token }: InspectReply, waiters: number): object {
+  lock(name: string, { lock, holding, token, availableAt }: InspectReply, waiters: number): object {
     const previous = lock?.previous ? { previous: this.previous(lock.previous) } : {};
     if (holding !== null) return { ...this.heldLock(holding, waiters), ...previous };
     return {
@@ -113,7 +113,7 @@ export class Presenter {
       expires_in_ms: null,
       metadata: null,
       waiters,
-      ...(lock?.availableAt ? { available_at: this.instants.text(lock.availableAt) } : {}),
+      ...(availableAt === 0 ? {} : { available_at: this.instants.text(availableAt) }),
       ...previous,
     };
   }
@@ -200,6 +200,7 @@ export class Presenter {
               at: this.instants.text(outcome.at),
             },
           }),
+      ...(lock?.previous ? { previous: this.previous(lock.previous) } : {}),
     };
   }
 

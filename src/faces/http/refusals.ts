@@ -43,12 +43,18 @@ const shared = {
     ),
 };
 
+const delayReasons = {
+  restore: "the server was restored from a backup and waits until leases granted before are over",
+  lock_delay: "its last lease ended without a release and a lock delay runs",
+} satisfies Record<Of<"delayed">["why"], string>;
+
+/** Why some names cannot be taken yet, each reason once. */
+export const reasonsOf = (whys: readonly (keyof typeof delayReasons)[]): string =>
+  [...new Set(whys.map((why) => delayReasons[why]))].join("; ");
+
 const delayed = (refusal: Of<"delayed">, { name, present }: Asked, extra: object = {}): Answer => {
   const at = present.instants.text(refusal.availableAt);
-  const why =
-    refusal.why === "restore"
-      ? "the server was restored from a backup and waits until leases granted before are over"
-      : "its last holder disappeared and a lock delay runs";
+  const why = delayReasons[refusal.why];
   return problem(
     "delayed",
     `${name} cannot be taken before ${at}: ${why}. Try again then, or use wait_seconds.`,
@@ -63,15 +69,18 @@ const delayed = (refusal: Of<"delayed">, { name, present }: Asked, extra: object
 function howItEnded(previous: Ended | null, { leaseId, present }: Asked): string {
   if (previous === null) return "";
   const at = present.instants.text(previous.endedAt);
-  const isOwn = leaseId === undefined || previous.leaseId === leaseId;
-  const which = isOwn ? "It" : `The last lease (${ownerOf(previous)}, token ${previous.token})`;
+  const which =
+    previous.leaseId === leaseId ? "It" : `The last lease (${ownerOf(previous)}, token ${previous.token})`;
   if (previous.how === "forced")
     return ` ${which} was ended by ${previous.by ?? "an administrator"} at ${at}: ${previous.reason ?? "no reason given"}.`;
   return ` ${which} ended at ${at}: ${previous.how}.`;
 }
 
 const nowHeldBy = (holding: Holding, present: Presenter): string =>
-  `It is held by ${ownerOf(holding.lock.lease)} until ${present.instants.text(holding.expiresAt)} (token ${holding.lock.token}).`;
+  `It is held by ${ownerOf(holding.lock.lease)} until ${present.instants.text(holding.expiresAt)}${holding.lock.token === 0 ? "" : ` (token ${holding.lock.token})`}.`;
+
+const takenBy = (name: string, { lock }: Holding): string =>
+  lock.name === name ? `${name} is taken.` : `${name} overlaps ${lock.name}, which is taken.`;
 
 function lost(
   refusal: { readonly holding: Holding | null; readonly previous: Ended | null },
@@ -92,6 +101,10 @@ function lost(
     },
   );
 }
+
+/** What the request was granted may be another name than the one asked about, where it named several. */
+const spent = (refusal: Of<"request_spent">, asked: Asked): Answer =>
+  lost(refusal, { ...asked, name: refusal.name, leaseId: refusal.leaseId });
 
 const lockTable: Table = {
   ...shared,
@@ -117,13 +130,13 @@ const lockTable: Table = {
       { status: 400 },
     );
   },
-  request_spent: lost,
+  request_spent: spent,
 };
 
 const jobTable: Table = {
   ...shared,
   held: ({ holding }, { name, position, present }) =>
-    problem("held", `${name} is taken. ${nowHeldBy(holding, present)}`, {
+    problem("held", `${takenBy(name, holding)} ${nowHeldBy(holding, present)}`, {
       extra: {
         claimed: false,
         ...present.inTheWay(name, holding),
@@ -139,7 +152,7 @@ const jobTable: Table = {
       retryAfterMs: 50,
     }),
   not_current: lost,
-  request_spent: lost,
+  request_spent: spent,
 };
 
 function answer(table: Table, refusal: Refusal, asked: Asked): Answer {
@@ -149,14 +162,14 @@ function answer(table: Table, refusal: Refusal, asked: Asked): Answer {
 
 /**
  * A name that overlaps may lie outside what the caller may see: then it learns that the name is taken, and until
- * when, but not by whom and for what.
+ * when, but neither by whom and for what nor the token of the other name.
  */
 export function withinSight(refusal: Refusal, name: string, sees: (name: string) => boolean): Refusal {
   if (refusal.refused !== "held" || refusal.holding.lock.name === name || sees(refusal.holding.lock.name))
     return refusal;
   const { lock } = refusal.holding;
   const lease = { ...lock.lease, principal: "another", owner: null, sessionHash: null, metadata: null };
-  return { refused: "held", holding: { ...refusal.holding, lock: { ...lock, name, lease } } };
+  return { refused: "held", holding: { ...refusal.holding, lock: { ...lock, name, token: 0, lease } } };
 }
 
 export const lockRefusal = (refusal: Refusal, asked: Asked): Answer => answer(lockTable, refusal, asked);

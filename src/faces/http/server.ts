@@ -2,6 +2,7 @@
  * The HTTP face: registers exactly the routes of the wire's table, puts the gate before each, turns what handlers
  * give back into replies, and every failure into the one error body.
  */
+import { isUtf8 } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import type { ServerOptions } from "node:https";
 import type { Socket } from "node:net";
@@ -18,6 +19,7 @@ import { openapi } from "../../wire/openapi.js";
 import { type Route, type RouteId, routes } from "../../wire/routes.js";
 import { type Answer, Busy, problem, Refused } from "./answer.js";
 import type { Call, Desk, Handler } from "./call.js";
+import { onDeparture } from "./departure.js";
 import { answerTo, bodyMax } from "./failures.js";
 import { Gate } from "./gate.js";
 import type { GateLimits } from "./gate-limits.js";
@@ -31,7 +33,7 @@ import * as sessions from "./sessions.js";
 import { type StreamLimits, Streams, watchLock, watchLocks } from "./stream.js";
 import * as tokens from "./tokens.js";
 import { answerUnreadable } from "./unreadable.js";
-import { checkOf, hasHalfCharacter } from "./validation.js";
+import { checkOf, hasHalfCharacter, isOtherCharset } from "./validation.js";
 
 export interface HttpOptions {
   readonly gate: GateLimits;
@@ -175,38 +177,39 @@ function makeApp(options: HttpOptions): FastifyInstance {
   } as never) as unknown as FastifyInstance;
   // An expectation that is not known may be ignored; Node would answer 417 by itself.
   app.server.on("checkExpectation", (request, response) => app.server.emit("request", request, response));
+  app.server.on("connect", unreadable.connect);
   app.decorateRequest("gateContext", null);
   const parse = app.getDefaultJsonParser("error", "error");
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "string" }, (request, body, done) => {
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, bytes, done) => {
+    if (isOtherCharset(request.headers["content-type"])) return done(notJson());
+    // Decoding would turn broken bytes into one and the same character: two names would become one.
+    if (!isUtf8(bytes as Buffer)) return done(notText("The body is not UTF-8."));
+    const body = bytes.toString();
     if (body === "") done(null, {});
     else
-      parse(request, body as string, (error, value) => {
-        if (error === null && hasHalfCharacter(body as string, value)) done(halfCharacter());
+      parse(request, body, (error, value) => {
+        if (error === null && hasHalfCharacter(body, value))
+          done(notText("A text in the body holds half a surrogate pair, which is no character."));
         else done(error, value);
       });
   });
   app.addContentTypeParser("*", { parseAs: "string" }, (_request, body, done) => {
     if (body === "") done(null, {});
-    else
-      done(
-        new Refused(
-          problem(
-            "unsupported_media_type",
-            "Send the body as JSON, with the header Content-Type: application/json.",
-          ),
-        ),
-      );
+    else done(notJson());
   });
   return app;
 }
 
-const halfCharacter = (): Refused =>
+const notJson = (): Refused =>
   new Refused(
-    problem("invalid_input", "A text in the body holds half a surrogate pair, which is no character.", {
-      status: 400,
-    }),
+    problem(
+      "unsupported_media_type",
+      "Send the body as JSON in UTF-8, with the header Content-Type: application/json.",
+    ),
   );
+
+const notText = (details: string): Refused => new Refused(problem("invalid_input", details, { status: 400 }));
 
 interface Registering {
   readonly desk: Desk;
@@ -231,8 +234,7 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
     checkHost(request, options.hosts);
     if (gate.isStopping) reply.header("connection", "close");
     gate.admit(route.load);
-    const context: Context = { identity: null, space: "", arrivedAt: performance.now(), inWork: true };
-    gate.inWork++;
+    const context: Context = { identity: null, space: "", arrivedAt: performance.now(), inWork: false };
     request.gateContext = context;
     if (route.access === "open" || isOpenHere(route, request)) return context;
     const identity = gate.identify(request.raw.socket, request.headers);
@@ -263,6 +265,10 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
       : {}),
     handler: (request, reply) => {
       const context = request.gateContext ?? enter(request, reply);
+      // A body may take its time. Until it is here there is no work, and the token may be revoked meanwhile.
+      if (mayHaveBody && context.identity !== null) gate.requireCurrent(context.identity);
+      context.inWork = true;
+      gate.inWork++;
       const body = readsBody && request.body === undefined ? {} : request.body;
       const { query } = request;
       const wrong = check(body, query);
@@ -270,7 +276,7 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
       const finish = (answer: Answer | null): void => {
         leaveWork(gate, context);
         metrics.record(route.id, answer?.status ?? 200, (performance.now() - context.arrivedAt) / 1000);
-        if (answer !== null) outbox.add(reply.raw.socket, () => send(reply, answer));
+        if (answer !== null) outbox.add(reply.raw.socket, () => deliver(reply, answer));
       };
       if (wrong !== null) {
         finish(wrong);
@@ -311,6 +317,16 @@ const isOpenHere = (route: Route, request: FastifyRequest): boolean =>
   request.headers.forwarded === undefined &&
   (request.ips ?? [request.ip]).every((ip) => /^(127\.|::1$|::ffff:127\.)/.test(ip));
 
+function deliver(reply: FastifyReply, answer: Answer): void {
+  const { undelivered } = answer;
+  if (undelivered !== undefined) {
+    // A caller that closed its side is hung up on by Node before it says that the connection is closed.
+    if (reply.raw.socket?.writable !== true) undelivered();
+    else onDeparture(reply, () => reply.raw.writableFinished || undelivered());
+  }
+  send(reply, answer);
+}
+
 function send(reply: FastifyReply, { status, body, retryAfterMs }: Answer): void {
   reply.code(status).header("x-request-id", reply.request.id);
   if (status >= 400) {
@@ -321,6 +337,12 @@ function send(reply: FastifyReply, { status, body, retryAfterMs }: Answer): void
   } else if (body === null) reply.header("content-type", "application/json; charset=utf-8").send("null");
   else reply.send(body);
 }
+
+/** A job is a lock: what only locks have is done there. */
+const elsewhere = (method: string, path: string): string =>
+  method === "DELETE" && /^\/jobs\/[^/]+$/.test(path)
+    ? ` To end its lease by force: DELETE ${path.replace("/jobs/", "/locks/").slice(0, 80)} with a reason.`
+    : "";
 
 /** Unknown paths, wrong methods, and everything that went wrong on the way. */
 function answerTheRest(
@@ -338,6 +360,7 @@ function answerTheRest(
       return reply.code(204).send();
     const path = request.url.split("?")[0] ?? "";
     const allowed = patterns.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
+    if (path === "/" && request.method === "GET") return reply.redirect("/docs");
     if (allowed.length === 0)
       return send(
         reply,
@@ -351,7 +374,7 @@ function answerTheRest(
       reply,
       problem(
         "method_not_allowed",
-        `${path.slice(0, 80)} takes ${allowed.join(" or ")}, not ${request.method}.`,
+        `${path.slice(0, 80)} takes ${allowed.join(" or ")}, not ${request.method}.${elsewhere(request.method, path)}`,
       ),
     );
   };

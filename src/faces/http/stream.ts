@@ -6,12 +6,15 @@ import { type Watched, watch } from "../../service/watch.js";
 import type { WatchQuery } from "../../wire/locks.js";
 import { refuse } from "./answer.js";
 import { type Call, type Handler, pathName } from "./call.js";
+import { onDeparture } from "./departure.js";
 import type { Presenter } from "./present.js";
 
 /** Shows proxies and clients that the stream lives. */
 const heartbeatMs = 15_000;
 /** What clients are told to wait before they connect again. */
 const reconnectMs = 1000;
+/** How long an ended stream's last words may take. Revocation is in force within a second. */
+const goodbyeMs = 1000;
 
 export interface StreamLimits {
   readonly streamsMax: number;
@@ -73,7 +76,7 @@ async function stream(call: Call, streams: Streams, name: string | null, prefix:
   identity.revoked.addEventListener("abort", end, { once: true, signal: ended.signal });
   reply.hijack();
   const { raw } = reply;
-  raw.once("close", end);
+  onDeparture(reply, end);
   raw.writeHead(200, {
     "x-request-id": request.id,
     ...corsOf(reply.getHeaders()),
@@ -82,7 +85,8 @@ async function stream(call: Call, streams: Streams, name: string | null, prefix:
     "x-accel-buffering": "no",
   });
   raw.write(`retry: ${reconnectMs}\n\n`);
-  const heartbeat = setInterval(() => raw.write(": still here\n\n"), heartbeatMs);
+  // Who has not read what was sent before needs no sign of life.
+  const heartbeat = setInterval(() => raw.writableNeedDrain || raw.write(": still here\n\n"), heartbeatMs);
   const expiry = expiryTimer(identity, leases.store.now(), end);
   const lastId = request.headers["last-event-id"];
   const after = typeof lastId === "string" && lastId !== "" ? lastId : undefined;
@@ -116,9 +120,14 @@ function corsOf(headers: Record<string, unknown>): Record<string, string> {
   return kept;
 }
 
+/** A reader that takes nothing would keep its connection open for as long as it likes: the end is not waited for. */
 function sayGoodbye(raw: ServerResponse, ended: AbortController): void {
   if (!raw.writableEnded)
     raw.end(ended.signal.reason === "stopping" ? 'event: reconnect\ndata: {"event":"reconnect"}\n\n' : "");
+  if (!raw.closed) {
+    const cut = setTimeout(() => raw.destroy(), goodbyeMs).unref();
+    raw.once("close", () => clearTimeout(cut));
+  }
   ended.abort();
 }
 

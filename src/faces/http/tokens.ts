@@ -2,16 +2,22 @@
 import { afterPrefix } from "../../core/keys.js";
 import type { TokenRefusal } from "../../core/token.js";
 import { covers, hasRole } from "../../service/identity.js";
+import type { TokenAct, TokenNameGiven } from "../../service/tokens.js";
 import type { AuditQuery } from "../../wire/operate.js";
 import type { CreateTokenRequest } from "../../wire/tokens.js";
 import { type Answer, ok, problem, refuse } from "./answer.js";
 import { type Call, fromCursor, type Handler, pageLimit, toCursor } from "./call.js";
 
-const refusals: Readonly<Record<TokenRefusal["refused"], () => Answer>> = {
+const refusals: Readonly<Record<(TokenRefusal | TokenNameGiven)["refused"], () => Answer>> = {
   name_taken: () =>
     problem(
       "conflict",
       "A token of that name exists in this space: rotate it, revoke it, or choose another name.",
+    ),
+  name_given: () =>
+    problem(
+      "conflict",
+      "A token of that name comes from the server's configuration: change it there, or choose another name.",
     ),
   token_unknown: () => problem("not_found", "There is no such token in this space. GET /tokens lists them."),
   too_many: () =>
@@ -40,7 +46,7 @@ export const createToken: Handler = async (call) => {
       reentrant: body.reentrant ?? false,
       expiresInMs: body.expires_in_seconds === undefined ? null : body.expires_in_seconds * 1000,
     },
-    call.identity.principal,
+    actOf(call),
   );
   if ("refused" in reply) return refusals[reply.refused]();
   return { status: 201, body: { ...call.desk.present.token(reply.record), token: reply.token } };
@@ -61,16 +67,21 @@ export const listTokens: Handler = async (call) => {
   return ok({ tokens: records.map((record) => call.desk.present.token(record)) });
 };
 
+const actOf = (call: Call): TokenAct => ({
+  by: call.identity.principal,
+  wallAt: call.desk.present.instants.wall(),
+});
+
 const tokenId = (call: Call): string => (call.request.params as { id: string }).id;
 
 export const revokeToken: Handler = async (call) => {
-  const reply = await call.desk.tokens.revoke(tokenId(call), call.space, call.identity.principal);
+  const reply = await call.desk.tokens.revoke(tokenId(call), call.space, actOf(call));
   return "refused" in reply ? refusals[reply.refused]() : { status: 204, body: undefined };
 };
 
 export const rotateToken: Handler = async (call) => {
   refuseWider(call, call.desk.tokens.scopesOf(tokenId(call), call.space) ?? []);
-  const reply = await call.desk.tokens.rotate(tokenId(call), call.space, call.identity.principal);
+  const reply = await call.desk.tokens.rotate(tokenId(call), call.space, actOf(call));
   if ("refused" in reply) return refusals[reply.refused]();
   return ok({ ...call.desk.present.token(reply.record), token: reply.token });
 };
@@ -100,8 +111,10 @@ export const listAudit: Handler = async (call) => {
   });
   const records = rows.flatMap(({ record }) => {
     if (record.kind !== "audit") return [];
-    const { kind: _kind, gcAt: _gcAt, at, ...fields } = record;
-    return [{ ...fields, at: call.desk.present.instants.text(at) }];
+    const { kind: _kind, gcAt: _gcAt, at, wallAt, ...fields } = record;
+    // What was done when must not move with the clock that is there now.
+    const when = wallAt === undefined ? call.desk.present.instants.text(at) : new Date(wallAt).toISOString();
+    return [{ ...fields, at: when }];
   });
   return ok({ records, next_cursor: rows.length === limit ? toCursor(rows.at(-1)?.sort ?? null) : null });
 };

@@ -3,31 +3,26 @@
  * the code, and the nearest right word.
  */
 import { Ajv, type ValidateFunction } from "ajv";
+import { EmptyRequest } from "../../wire/fields.js";
 import { nearest } from "../../wire/nearest.js";
 import type { Route } from "../../wire/routes.js";
 import { type Answer, problem } from "./answer.js";
 
 // Nothing is changed to fit: what is not as the schema says is refused.
-const ajv = new Ajv({ strict: false, validateFormats: false });
+const ajv = new Ajv({ strict: false, validateFormats: false, verbose: true });
 
 /** What is wrong with a body and a query, or null. */
 export type Check = (body: unknown, query: unknown) => Answer | null;
 
 export function checkOf(route: Route): Check {
-  const body = checkPart(route.body, "body");
-  const query = checkPart(route.query, "query");
-  if (body === null && query === null) return () => null;
-  return (givenBody, givenQuery) => body?.(givenBody) ?? query?.(givenQuery) ?? null;
+  const body = checkPart(route.body ?? EmptyRequest, "body");
+  const query = checkPart(route.query ?? EmptyRequest, "query");
+  return (givenBody, givenQuery) => (givenBody === undefined ? null : body(givenBody)) ?? query(givenQuery);
 }
 
-function checkPart(
-  schema: object | undefined,
-  part: "body" | "query",
-): ((value: unknown) => Answer | null) | null {
-  if (schema === undefined) return null;
+function checkPart(schema: object, part: "body" | "query"): (value: unknown) => Answer | null {
   const validate: ValidateFunction = ajv.compile(schema);
-  const known = Object.keys((schema as { properties?: object }).properties ?? {});
-  return (value) => (validate(value) ? null : invalid(validate.errors?.[0], known, part));
+  return (value) => (validate(value) ? null : invalid(validate.errors?.[0], part));
 }
 
 /** What Ajv says about one failure. */
@@ -36,6 +31,8 @@ interface Failure {
   readonly instancePath: string;
   readonly params: Readonly<Record<string, unknown>>;
   readonly message?: string | undefined;
+  /** The schema of the object or value that fails. */
+  readonly parentSchema?: object | undefined;
 }
 
 /** Words that other lock services use and that mean something else here. */
@@ -45,28 +42,43 @@ const elsewhere: Readonly<Record<string, string>> = {
   ttl: "the field is ttl_seconds, a whole number",
 };
 
-function invalid(failure: Failure | undefined, known: readonly string[], part: "body" | "query"): Answer {
+function invalid(failure: Failure | undefined, part: "body" | "query"): Answer {
   if (failure === undefined) return problem("invalid_input", `The ${part} is not valid.`);
   const field =
     failure.instancePath.slice(1).replaceAll("/", ".") || String(failure.params["missingProperty"] ?? "");
   if (failure.keyword === "additionalProperties") {
     const word = String(failure.params["additionalProperty"]);
-    return problem("invalid_input", unknownField(word, known, part));
+    const known = Object.keys(
+      (failure.parentSchema as { properties?: object } | undefined)?.properties ?? {},
+    );
+    return problem("invalid_input", unknownField(word, known, field, part));
   }
   if (failure.keyword === "required")
     return problem("invalid_input", `${String(failure.params["missingProperty"])} is missing.`);
   if (/(^|\.)ttl_seconds$/.test(field))
     return problem(
       "invalid_ttl",
-      `ttl_seconds ${failure.message ?? "is not valid"}: give a whole number of seconds within the bounds.`,
+      `ttl_seconds ${demandOf(failure)}: give a whole number of seconds within the bounds.`,
     );
   if (failure.keyword === "maxLength" && part === "body")
     return problem("invalid_input", `${field} is too long: it ${failure.message ?? ""}.`, { status: 400 });
   return problem(
     "invalid_input",
-    field === "" ? `The ${part} must be a JSON object.` : `${field} ${failure.message ?? "is not valid"}.`,
+    field === "" ? `The ${part} must be a JSON object.` : `${field} ${demandOf(failure)}.`,
   );
 }
+
+/** What the schema asks for, in words. */
+function demandOf({ keyword, params, message }: Failure): string {
+  if (keyword === "enum") return `must be one of ${(params["allowedValues"] as unknown[]).join(", ")}`;
+  if (keyword === "minimum") return `must be at least ${params["limit"]}`;
+  if (keyword === "maximum") return `must be at most ${params["limit"]}`;
+  return message ?? "is not valid";
+}
+
+/** Whether the body is said to be in another encoding than UTF-8. */
+export const isOtherCharset = (contentType = ""): boolean =>
+  contentType !== "application/json" && /;\s*charset\s*=(?!\s*"?utf-?8"?\s*(?:;|$))/i.test(contentType);
 
 /**
  * Whether a parsed body holds half a surrogate pair. Only an escape can bring one in, and it would come out again
@@ -84,11 +96,17 @@ export function hasHalfCharacter(body: string, parsed: unknown): boolean {
   return false;
 }
 
-function unknownField(word: string, known: readonly string[], part: "body" | "query"): string {
-  const hint = Object.hasOwn(elsewhere, word) ? elsewhere[word] : undefined;
+/** `within` is the path of the object it stands in; empty: the body or the query itself. */
+function unknownField(
+  word: string,
+  known: readonly string[],
+  within: string,
+  part: "body" | "query",
+): string {
+  const hint = part === "body" && Object.hasOwn(elsewhere, word) ? elsewhere[word] : undefined;
   if (hint !== undefined) return `Unknown field ${JSON.stringify(word)}: ${hint}.`;
   const near = nearest(word, known);
   const what = part === "body" ? "field" : "parameter";
   const list = known.length === 0 ? "it takes none" : `known: ${known.join(", ")}`;
-  return `Unknown ${what} ${JSON.stringify(word.slice(0, 80))}${near === undefined ? "" : `, did you mean ${near}?`} (${list}).`;
+  return `Unknown ${what} ${JSON.stringify(word.slice(0, 80))}${within === "" ? "" : ` in ${within}`}${near === undefined ? "" : `, did you mean ${near}?`} (${list}).`;
 }

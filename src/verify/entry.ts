@@ -1,0 +1,21 @@
+/** `holdfast/verify`: run the workloads against a service, or judge a history of your own. */
+export { check, type Verdict, type Violation } from "./check.js";
+export type { Call, History, LeaseRef, Operation, Reply, Seen } from "./history.js";
+export { HttpLab, type HttpLabOptions, type Principal } from "./http-lab.js";
+export { VerifyError } from "./http-service.js";
+export type { Caller, Lab, Run, Tally, Workload } from "./lab.js";
+export { type Load, Pace } from "./pace.js";
+export { resultToHtml } from "./report-html.js";
+export { resultFromJson, resultToJson } from "./report-json.js";
+export {
+  type Latency,
+  type LossRate,
+  type LossRates,
+  lossRates,
+  type Outcome,
+  type Result,
+  type TooLittle,
+  type WorkloadResult,
+} from "./result.js";
+export { loadDefault, type Progress, type VerifyOptions, verify } from "./run.js";
+export { workloads } from "./workloads/all.js";

@@ -1,0 +1,97 @@
+/**
+ * What was asked of a lease service and what it answered: the only thing a verdict rests on. Whoever drives a
+ * service, over HTTP or in a simulation, writes one of these.
+ *
+ * Instants are milliseconds on the recorder's own monotonic clock, never the service's. A process asks one thing at
+ * a time: its next call begins after the reply of the one before, or after it gave up on it.
+ */
+
+/** Names a lease as the caller knows it: the secret lease id, or any stand-in that is the same for the same lease. */
+export type LeaseRef = string;
+
+export type Call =
+  | {
+      readonly op: "acquire";
+      readonly name: string;
+      /** null: as long as the session lives. */
+      readonly ttlMs: number | null;
+      /** 0: answer at once. */
+      readonly waitMs: number;
+      readonly requestId: string | null;
+      readonly session: string | null;
+      /** Proof of being the holder already. */
+      readonly lease: LeaseRef | null;
+      readonly delayMs: number;
+    }
+  /** `ttlMs` null: the TTL it has. */
+  | { readonly op: "renew"; readonly name: string; readonly lease: LeaseRef; readonly ttlMs: number | null }
+  | { readonly op: "release"; readonly name: string; readonly lease: LeaseRef }
+  /** An operator ends whatever is held. */
+  | { readonly op: "force"; readonly name: string }
+  | { readonly op: "read"; readonly name: string }
+  | { readonly op: "open"; readonly ttlMs: number }
+  | { readonly op: "keepalive"; readonly session: string }
+  | { readonly op: "end"; readonly session: string };
+
+export type Reply =
+  /** Acquire: the lease is the caller's. Renew: it still is. */
+  | {
+      readonly kind: "granted";
+      readonly lease: LeaseRef;
+      readonly token: number;
+      /** What the reply says is left, in ms. */
+      readonly leftMs: number;
+    }
+  /** Acquire: another has it, and who, by fencing token; null where the name itself is free (a lease that overlaps). */
+  | { readonly kind: "held"; readonly token: number | null }
+  /** Acquire: nobody may have it yet (a lock delay, or the quiet time after a restore). */
+  | { readonly kind: "delayed" }
+  /** Renew, release: this lease is over or never was. Acquire: what this request id was granted is over. */
+  | { readonly kind: "lost" }
+  /** Read: `token` is the holder's; when free, the last one granted, 0 for none. */
+  | { readonly kind: "state"; readonly held: boolean; readonly token: number }
+  /** Release, force, keepalive, end: done. */
+  | { readonly kind: "done" }
+  | { readonly kind: "opened"; readonly session: string; readonly leftMs: number }
+  /** The session is over or unknown. */
+  | { readonly kind: "gone" }
+  /** The request id was used with another body. */
+  | { readonly kind: "reused" }
+  /** Refused without effect, now and later: any other 4xx, 429, or 503 `unavailable`. */
+  | { readonly kind: "refused"; readonly code: string }
+  /** May have been done: a lost reply, a timeout, 503 `unknown_outcome`. */
+  | { readonly kind: "unknown"; readonly why: string };
+
+export interface Operation {
+  readonly process: string;
+  /** Who asks, as the service knows it: request ids and sessions belong to a principal. */
+  readonly principal: string;
+  readonly call: Call;
+  readonly began: number;
+  /** Infinity where no reply came. */
+  readonly ended: number;
+  readonly reply: Reply;
+}
+
+/** One event of a watch, as it arrived. */
+export interface Seen {
+  readonly stream: string;
+  readonly at: number;
+  /** `snapshot`: the state when the stream began; `reset`: the stream says that it may have missed something. */
+  readonly event: "snapshot" | "synced" | "acquired" | "renewed" | "released" | "expired" | "reset";
+  readonly id: string | null;
+  readonly name: string;
+  readonly token: number;
+}
+
+export interface History {
+  readonly operations: readonly Operation[];
+  readonly seen: readonly Seen[];
+  /** How far the service's clock and the recorder's may drift apart over a lease, in ms. */
+  readonly clockBoundMs: number;
+  /**
+   * When the service was brought back from a backup: from before it stopped until it may grant again. Meanwhile it
+   * answers `delayed`, and what the backup did not know is forgotten: leases, sessions, request ids, never tokens.
+   */
+  readonly quiet?: readonly { readonly from: number; readonly to: number }[];
+}

@@ -1,0 +1,64 @@
+/**
+ * How long a lease was held, as far as replies alone prove it: the longest time for which it certainly was, and the
+ * instant by which it certainly no longer was.
+ */
+import type { History } from "./history.js";
+import { grantedFrom, type LeaseFacts } from "./ledger.js";
+import { tickMs } from "./sessions.js";
+
+/** Until when the service had promised it by `before`, if nothing ended it. */
+export function promisedUntil({ grants, renewals }: LeaseFacts, history: History, before: number): number {
+  let until = Number.NEGATIVE_INFINITY;
+  for (const { began, reply } of [...grants, ...renewals])
+    if (began <= before) until = Math.max(until, began + reply.leftMs - history.clockBoundMs);
+  return until;
+}
+
+/** The earliest instant at which something that was asked for may have ended or shortened it. */
+export function mayEndFrom(lease: LeaseFacts, { clockBoundMs, quiet = [] }: History): number {
+  const { name, releases, session, renewals, mayProlong } = lease;
+  const from = grantedFrom(lease);
+  let earliest = session?.overFrom ?? Number.POSITIVE_INFINITY;
+  for (const { began } of releases) earliest = Math.min(earliest, began);
+  for (const { began, ended, reply } of name.forces)
+    if (ended >= from || reply.kind === "unknown") earliest = Math.min(earliest, began);
+  // Only a renewal that names a TTL may shorten.
+  for (const { began, call } of [...renewals, ...mayProlong])
+    if (call.op === "renew" && call.ttlMs !== null)
+      earliest = Math.min(earliest, began + call.ttlMs - clockBoundMs);
+  for (const window of quiet) if (window.to >= from) earliest = Math.min(earliest, window.from);
+  return earliest;
+}
+
+/** Worked out once for each lease. */
+const known = new WeakMap<LeaseFacts, number>();
+
+/** It was certainly held until then. */
+export function heldUntil(lease: LeaseFacts, history: History): number {
+  let until = known.get(lease);
+  if (until !== undefined) return until;
+  const promised = promisedUntil(lease, history, Number.POSITIVE_INFINITY);
+  until = Math.min(promised, mayEndFrom(lease, history));
+  for (const { began } of lease.lives) until = Math.max(until, began);
+  known.set(lease, until);
+  return until;
+}
+
+/** By then its time was over, whatever happened. */
+export function expiredBy(lease: LeaseFacts, { clockBoundMs }: History): number {
+  const { grants, renewals, mayProlong, session } = lease;
+  const slackMs = clockBoundMs + tickMs;
+  const told = [...grants, ...renewals];
+  if (session === null)
+    return mayProlong.length > 0
+      ? Number.POSITIVE_INFINITY
+      : Math.max(...told.map(({ ended, reply }) => ended + reply.leftMs)) + slackMs;
+  // What the session left of a lease says nothing about the lease's own time.
+  if (mayProlong.length > 0 || grants.some(({ call }) => call.ttlMs === null)) return session.overBy;
+  const longestMs = Math.max(...told.map(({ call }) => call.ttlMs ?? 0));
+  return Math.min(session.overBy, Math.max(...told.map(({ ended }) => ended)) + longestMs + slackMs);
+}
+
+/** By then it was over: its time was, or somebody was told so. */
+export const overBy = (lease: LeaseFacts, history: History): number =>
+  Math.min(expiredBy(lease, history), ...lease.overs.map(({ ended }) => ended));

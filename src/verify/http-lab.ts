@@ -1,0 +1,193 @@
+/**
+ * The lab over HTTP: callers with bearer tokens against a running service, through connections that stay open. It
+ * writes the history, keeps within a pace, and knows what its callers still hold, so that it can give it back.
+ */
+import { createHash } from "node:crypto";
+import { setMaxListeners } from "node:events";
+import { monotonicMs, sleep } from "./clock.js";
+import type { Call, History, Operation, Reply } from "./history.js";
+import { follow } from "./http-events.js";
+import { Exchange } from "./http-exchange.js";
+import { type Ids, replyFrom, requestFor } from "./http-replies.js";
+import type { Caller, Lab } from "./lab.js";
+import { Pace } from "./pace.js";
+import { Recorder } from "./recorder.js";
+import { seeded } from "./seed.js";
+
+/** Somebody that the service knows by a bearer token. */
+export interface Principal {
+  readonly name: string;
+  readonly bearer: string;
+}
+
+export interface HttpLabOptions {
+  readonly url: string;
+  /** At least one; callers are spread over them. */
+  readonly principals: readonly Principal[];
+  /** Who forces a release, if not the caller itself. */
+  readonly operator?: Principal;
+  readonly prefix: string;
+  readonly seed: number;
+  readonly over: AbortSignal;
+  /** Shared by labs that run at once. */
+  readonly pace?: Pace;
+  /** How long a reply may take, beyond the time that the call itself waits. */
+  readonly timeoutMs?: number;
+  readonly clockBoundMs?: number;
+}
+
+/** Far above what a healthy service takes, and short enough to go on after a lost reply. */
+const timeoutDefaultMs = 5000;
+/** Half a percent over the longest lease of a workload, and the rounding of a millisecond on either side. */
+const clockBoundDefaultMs = 20;
+/** Calls a second and at once, where no pace is given. */
+const paceDefault = { callsPerSecond: 2000, inFlightMax: 256 };
+/** Each process has one call at a time under way, and streams come on top. */
+const connectionsMax = 512;
+
+export class HttpLab implements Lab {
+  readonly prefix: string;
+  readonly over: AbortSignal;
+  readonly random: () => number;
+  readonly now = monotonicMs;
+  readonly sleep = sleep;
+  readonly recorder: Recorder;
+  readonly #exchange: Exchange;
+  readonly #pace: Pace;
+  readonly #ids = new StandIns();
+  readonly #custody = new Custody();
+  /** By stream: the last event that was heard. */
+  readonly #lastIds = new Map<string, string | null>();
+  #labels = 0;
+
+  constructor(readonly options: HttpLabOptions) {
+    this.prefix = options.prefix;
+    this.over = options.over;
+    setMaxListeners(0, this.over); // every process listens while it sleeps
+    this.random = seeded(options.seed);
+    this.recorder = new Recorder(options.clockBoundMs ?? clockBoundDefaultMs);
+    this.#exchange = new Exchange(options.url, connectionsMax);
+    this.#pace = options.pace ?? new Pace(paceDefault);
+  }
+
+  caller(process: string, who: number): Caller {
+    const { principals } = this.options;
+    const principal = principals[who % principals.length];
+    if (principal === undefined) throw new Error("a lab needs a principal");
+    return {
+      process,
+      principal: principal.name,
+      call: (call, signal) => this.#call(process, who, principal, call, signal),
+    };
+  }
+
+  async watch(stream: string, prefix: string, signal: AbortSignal): Promise<void> {
+    const following = {
+      stream,
+      path: `/watch?prefix=${encodeURIComponent(prefix)}`,
+      bearer: this.options.principals[0]?.bearer ?? "",
+      lastId: this.#lastIds.get(stream) ?? null,
+      saw: (seen: Parameters<Recorder["saw"]>[0]) => this.recorder.saw(seen),
+    };
+    await follow(this.#exchange, following, signal);
+    this.#lastIds.set(stream, following.lastId);
+  }
+
+  history(): History {
+    return this.recorder.history();
+  }
+
+  /** Gives back what callers were granted and did not let go of; the rest has run out. */
+  async letGo(): Promise<void> {
+    const caller = (who: number): Caller => this.caller(`clean-up-${who}`, who);
+    for (const { who, session } of this.#custody.sessions()) await caller(who).call({ op: "end", session });
+    for (const { who, name, lease } of this.#custody.leases(this.now()))
+      await caller(who).call({ op: "release", name, lease });
+  }
+
+  close(): void {
+    this.#exchange.close();
+  }
+
+  async #call(
+    process: string,
+    who: number,
+    principal: Principal,
+    call: Call,
+    signal?: AbortSignal,
+  ): Promise<Reply> {
+    const { operator, timeoutMs = timeoutDefaultMs } = this.options;
+    const { bearer } = call.op === "force" ? (operator ?? principal) : principal;
+    const waitMs = call.op === "acquire" ? call.waitMs : 0;
+    const asked = requestFor(call, this.#ids, this.#labelOf(process, call));
+    await this.#pace.begin();
+    const ask = async (): Promise<Operation> => {
+      const began = this.now();
+      const heard = await this.#exchange.ask(bearer, asked, { timeoutMs: timeoutMs + waitMs, signal });
+      const reply = replyFrom(call, heard, this.#ids);
+      if (heard.kind === "reply" && heard.status === 429) this.#pace.hush(heard.retryAfterMs);
+      const ended = reply.kind === "unknown" ? Number.POSITIVE_INFINITY : this.now();
+      return { process, principal: principal.name, call, began, ended, reply };
+    };
+    const operation = await (waitMs > 0 ? ask() : this.#pace.during(ask));
+    this.recorder.operation(operation);
+    this.#custody.note(who, operation);
+    return operation.reply;
+  }
+
+  /**
+   * The same for every copy of a request, as the request id covers it; else never the same, so that no holder is
+   * taken for another where a bearer token is reentrant.
+   */
+  #labelOf(process: string, call: Call): string {
+    const requestId = call.op === "acquire" ? call.requestId : null;
+    return `holdfast verify: ${requestId ?? `${this.prefix}${process} ${++this.#labels}`}`;
+  }
+}
+
+/** Stand-ins are hashes, so that several labs give an id the same one. */
+export class StandIns implements Ids {
+  readonly #ids = new Map<string, string>();
+
+  hide = (id: string): string => {
+    const standIn = createHash("sha256").update(id).digest("hex").slice(0, 12);
+    this.#ids.set(standIn, id);
+    return standIn;
+  };
+
+  /** What never was an id here goes as it is: a caller may try what it was not given. */
+  reveal = (standIn: string): string => this.#ids.get(standIn) ?? standIn;
+}
+
+interface Kept {
+  readonly who: number;
+  readonly name: string;
+  readonly endsAt: number;
+}
+
+/** What callers hold as far as they were told. */
+class Custody {
+  readonly #leases = new Map<string, Kept>();
+  readonly #sessions = new Map<string, number>();
+
+  note(who: number, { call, reply, ended }: Operation): void {
+    if (reply.kind === "opened") this.#sessions.set(reply.session, who);
+    if ("name" in call && reply.kind === "granted")
+      this.#leases.set(reply.lease, { who, name: call.name, endsAt: ended + reply.leftMs });
+    if (reply.kind !== "done" && reply.kind !== "lost" && reply.kind !== "gone") return;
+    if ((call.op === "release" || call.op === "renew") && reply.kind !== "gone")
+      this.#leases.delete(call.lease);
+    if (call.op === "end" || reply.kind === "gone")
+      if ("session" in call && call.session !== null) this.#sessions.delete(call.session);
+  }
+
+  leases(now: number): { who: number; name: string; lease: string }[] {
+    return [...this.#leases]
+      .filter(([, { endsAt }]) => endsAt > now)
+      .map(([lease, { who, name }]) => ({ who, name, lease }));
+  }
+
+  sessions(): { who: number; session: string }[] {
+    return [...this.#sessions].map(([session, who]) => ({ who, session }));
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * The lock API, both ways: what a call is as a request, and what a reply means. Only what the API promises counts: a
+ * 4xx and 503 `unavailable` had no effect, any other failure may have had one.
+ */
+
+import type { Call, Reply } from "./history.js";
+import type { Asked, Heard } from "./http-exchange.js";
+
+/** Ids are secret, so a history names them by stand-ins. */
+export interface Ids {
+  /** The stand-in of an id. */
+  readonly hide: (id: string) => string;
+  /** The id behind a stand-in. */
+  readonly reveal: (standIn: string) => string;
+}
+
+const seconds = (ms: number): number => Math.round(ms / 1000);
+const lockPath = (name: string, verb = ""): string => `/locks/${encodeURIComponent(name)}${verb}`;
+const sessionPath = (id: string, verb = ""): string => `/sessions/${encodeURIComponent(id)}${verb}`;
+
+/** `label` is shown to everybody who finds the name held. */
+export function requestFor(call: Call, ids: Ids, label: string): Asked {
+  switch (call.op) {
+    case "acquire":
+      return {
+        method: "POST",
+        path: lockPath(call.name, "/acquire"),
+        body: {
+          metadata: label,
+          ...(call.ttlMs === null ? {} : { ttl_seconds: seconds(call.ttlMs) }),
+          ...(call.waitMs === 0 ? {} : { wait_seconds: seconds(call.waitMs) }),
+          ...(call.requestId === null ? {} : { request_id: call.requestId }),
+          ...(call.session === null ? {} : { session_id: ids.reveal(call.session) }),
+          ...(call.lease === null ? {} : { lease_id: ids.reveal(call.lease) }),
+          ...(call.delayMs === 0 ? {} : { lock_delay_seconds: seconds(call.delayMs) }),
+        },
+      };
+    case "renew":
+      return {
+        method: "POST",
+        path: lockPath(call.name, "/renew"),
+        body: {
+          lease_id: ids.reveal(call.lease),
+          ...(call.ttlMs === null ? {} : { ttl_seconds: seconds(call.ttlMs) }),
+        },
+      };
+    case "release":
+      return {
+        method: "POST",
+        path: lockPath(call.name, "/release"),
+        body: { lease_id: ids.reveal(call.lease) },
+      };
+    case "force":
+      return { method: "DELETE", path: lockPath(call.name), body: { reason: label } };
+    case "read":
+      return { method: "GET", path: lockPath(call.name) };
+    case "open":
+      return {
+        method: "POST",
+        path: "/sessions",
+        body: { ttl_seconds: seconds(call.ttlMs), metadata: label },
+      };
+    case "keepalive":
+      return { method: "POST", path: sessionPath(ids.reveal(call.session), "/keepalive"), body: {} };
+    case "end":
+      return { method: "DELETE", path: sessionPath(ids.reveal(call.session)) };
+  }
+}
+
+/** The fields that a verdict needs; which are there depends on the route. */
+interface Body {
+  readonly status?: unknown;
+  readonly code?: unknown;
+  readonly lease_id?: unknown;
+  readonly session_id?: unknown;
+  readonly fencing_token?: unknown;
+  readonly expires_in_ms?: unknown;
+  readonly conflicts_with?: unknown;
+}
+
+export function replyFrom(call: Call, heard: Heard, ids: Ids): Reply {
+  if (heard.kind === "unsent") return { kind: "refused", code: `unsent: ${heard.why}` };
+  if (heard.kind === "lost") return { kind: "unknown", why: heard.why };
+  const { status } = heard;
+  const body: Body = typeof heard.body === "object" && heard.body !== null ? heard.body : {};
+  const reply = status < 300 ? success(call, body, ids) : refusal(call, status, body);
+  if (reply !== null) return reply;
+  const code = typeof body.code === "string" ? body.code : String(status);
+  const isCertain = (status >= 400 && status < 500) || code === "unavailable";
+  return isCertain ? { kind: "refused", code } : { kind: "unknown", why: code };
+}
+
+/** Null where the reply lacks what it promises. */
+function success(call: Call, body: Body, ids: Ids): Reply | null {
+  const { lease_id, session_id, fencing_token: token, expires_in_ms: leftMs } = body;
+  switch (call.op) {
+    case "acquire":
+      if (body.status === "held" && typeof token === "number")
+        return { kind: "held", token: body.conflicts_with === undefined ? token : null };
+      if (body.status !== "acquired") return null;
+      return granted(lease_id, token, leftMs, ids);
+    case "renew":
+      return granted(lease_id, token, leftMs, ids);
+    case "read":
+      return typeof token === "number" ? { kind: "state", held: body.status === "held", token } : null;
+    case "open":
+      return typeof session_id === "string" && typeof leftMs === "number"
+        ? { kind: "opened", session: ids.hide(session_id), leftMs }
+        : null;
+    case "release":
+    case "force":
+    case "keepalive":
+    case "end":
+      return { kind: "done" };
+  }
+}
+
+const granted = (lease: unknown, token: unknown, leftMs: unknown, ids: Ids): Reply | null =>
+  typeof lease === "string" && typeof token === "number" && typeof leftMs === "number"
+    ? { kind: "granted", lease: ids.hide(lease), token, leftMs }
+    : null;
+
+/** Refusals that say something about the lease; null for the others. */
+function refusal(call: Call, status: number, { code }: Body): Reply | null {
+  const isGone = (status === 404 && code === "not_found") || code === "session_expired";
+  switch (call.op) {
+    case "acquire":
+      if (code === "delayed") return { kind: "delayed" };
+      if (code === "lease_lost") return { kind: "lost" };
+      if (isGone && call.session !== null) return { kind: "gone" };
+      // The requests made here lack no field and have none too many, so only the id can be wrong.
+      return status === 422 && call.requestId !== null ? { kind: "reused" } : null;
+    case "renew":
+    case "release":
+      return code === "lease_not_current" || code === "lease_lost" ? { kind: "lost" } : null;
+    case "keepalive":
+    case "end":
+      return isGone ? { kind: "gone" } : null;
+    default:
+      return null;
+  }
+}

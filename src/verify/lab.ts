@@ -1,0 +1,53 @@
+/**
+ * What a workload runs in: callers that record what they ask and hear, a clock, and chance that a seed repeats. The
+ * same workloads run over HTTP against a real server and against a simulated one.
+ */
+import type { Call, History, Reply } from "./history.js";
+
+export interface Caller {
+  readonly process: string;
+  readonly principal: string;
+  /** Asks, records the operation and returns the reply. Never throws for what a service may answer. */
+  readonly call: (call: Call, signal?: AbortSignal) => Promise<Reply>;
+}
+
+export interface Lab {
+  /** Monotonic, in ms: what the history is written in. */
+  readonly now: () => number;
+  /** Resolves after that time, or as soon as the signal is aborted. */
+  readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
+  /** In [0, 1), from the run's seed. */
+  readonly random: () => number;
+  /** A process of its own. `principals` of a lab are few; `who` picks one by number. */
+  readonly caller: (process: string, who: number) => Caller;
+  /**
+   * Follows the events of every name below `prefix` into the history until aborted, resuming after every break.
+   * Called again for the same stream it goes on where that one stopped.
+   */
+  readonly watch: (stream: string, prefix: string, signal: AbortSignal) => Promise<void>;
+  /** What this run's names begin with. */
+  readonly prefix: string;
+  /** Aborted when the run's time is up: begin nothing new, finish soon. */
+  readonly over: AbortSignal;
+}
+
+/** How often a situation worth testing was reached; a run below a workload's minimums shows nothing and fails. */
+export type Tally = Readonly<Record<string, number>>;
+
+export interface Workload {
+  readonly name: string;
+  readonly says: string;
+  /** Runs until `lab.over`, then lets go of what it holds. */
+  readonly run: (lab: Lab) => Promise<Tally>;
+  /** By situation: how often it must have been reached in a run of a minute. */
+  readonly minimums: Tally;
+  /** By situation that must never be reached: which invariant it would break. */
+  readonly never?: Readonly<Record<string, string>>;
+}
+
+/** One run, ready to be judged. */
+export interface Run {
+  readonly workload: string;
+  readonly history: History;
+  readonly tally: Tally;
+}

@@ -1,0 +1,81 @@
+/**
+ * Names that exclude each other: `path:` names their ancestors and everything below, `repo:global` every `path:` and
+ * `repo:` name. The search takes names one by one, so what lies between two names is judged here, by the time for
+ * which leases were certainly held, or may have been. Leases of one session do not stand in each other's way.
+ */
+import type { History } from "./history.js";
+import { heldUntil, overBy } from "./holds.js";
+import {
+  firstGrant,
+  grantedBy,
+  grantedFrom,
+  type LeaseFacts,
+  type Ledger,
+  type NameFacts,
+  type Noted,
+} from "./ledger.js";
+import { type Accuse, at, told } from "./wording.js";
+
+export const canOverlap = (name: string): boolean => name.startsWith("path:") || name.startsWith("repo:");
+
+export function overlaps(one: string, other: string): boolean {
+  if (!canOverlap(one) || !canOverlap(other)) return false;
+  const isBelow = one.startsWith(`${other}/`) || other.startsWith(`${one}/`);
+  return one === "repo:global" || other === "repo:global" || (isBelow && one.startsWith("path:"));
+}
+
+export function checkOverlaps({ names, history }: Ledger, accuse: Accuse): void {
+  const group = [...names.values()].filter(({ name }) => canOverlap(name));
+  checkExclusion(group, history, accuse);
+  for (const name of names.values())
+    for (const noted of name.operations)
+      if (isBlocked(noted)) checkBlocked(name, noted, group, history, accuse);
+}
+
+/** I1: leases on names that overlap are never held at once. */
+function checkExclusion(group: readonly NameFacts[], history: History, accuse: Accuse): void {
+  const holds = group
+    .flatMap(({ leases }) =>
+      leases.map((lease) => ({ lease, from: grantedBy(lease), until: heldUntil(lease, history) })),
+    )
+    .filter(({ from, until }) => from < until)
+    .sort((one, other) => one.from - other.from);
+  let open: typeof holds = [];
+  for (const hold of holds) {
+    open = open.filter(({ until }) => until > hold.from);
+    for (const other of open)
+      if (overlaps(hold.lease.name.name, other.lease.name.name) && !areOfOneSession(hold.lease, other.lease))
+        accuse(
+          "I1",
+          hold.lease.name.name,
+          [firstGrant(other.lease), firstGrant(hold.lease)],
+          `overlaps ${other.lease.name.name}, and both were held at ${at(hold.from)}: ${told(firstGrant(other.lease))}; ${told(firstGrant(hold.lease))}`,
+        );
+    open.push(hold);
+  }
+}
+
+const areOfOneSession = (one: LeaseFacts, other: LeaseFacts): boolean =>
+  one.session !== null && one.session === other.session && one.principal === other.principal;
+
+const isBlocked = ({ reply }: Noted): boolean => reply.kind === "held" && reply.token === null;
+
+/** I3: who is refused because of a name that overlaps can name one that was held. */
+function checkBlocked(
+  name: NameFacts,
+  noted: Noted,
+  group: readonly NameFacts[],
+  history: History,
+  accuse: Accuse,
+): void {
+  const mayBeHeld = (lease: LeaseFacts): boolean =>
+    grantedFrom(lease) <= noted.ended && overBy(lease, history) >= noted.began;
+  const isExplained = group.some(
+    (other) =>
+      overlaps(name.name, other.name) &&
+      other.name !== name.name &&
+      (other.lostAcquires.some(({ began }) => began <= noted.ended) || other.leases.some(mayBeHeld)),
+  );
+  if (!isExplained)
+    accuse("I3", name.name, [noted], `no lease on a name that overlaps can have been held: ${told(noted)}`);
+}

@@ -1,0 +1,97 @@
+/**
+ * Waiting in line, I25 and I26, judged by waiters who waited in vain: only of them it is certain when they stood in
+ * line. One that was refused at `ended` had arrived `waitMs` earlier at the latest, and did not leave before
+ * `began + waitMs`. Queues of one node; names that overlap others are left out, for their turn depends on those.
+ */
+import type { History } from "./history.js";
+import { heldUntil } from "./holds.js";
+import {
+  type Acquire,
+  firstGrant,
+  grantedBy,
+  grantedFrom,
+  isForgotten,
+  isOp,
+  type LeaseFacts,
+  type Ledger,
+  type NameFacts,
+  requestKey,
+} from "./ledger.js";
+import { canOverlap } from "./overlaps.js";
+import { tickMs } from "./sessions.js";
+import { type Accuse, at, told } from "./wording.js";
+
+/** How long a free name may be kept from who waits for it. */
+const wakeUpMs = 500;
+
+interface Wait {
+  readonly acquire: Acquire;
+  /** It stood in line from the first instant to the second. */
+  readonly from: number;
+  readonly to: number;
+}
+
+export function checkQueue(name: NameFacts, ledger: Ledger, accuse: Accuse): void {
+  if (canOverlap(name.name)) return;
+  const waits = waitsIn(name, ledger.history);
+  if (waits.length === 0) return;
+  for (const lease of name.leases) checkTurn(lease, waits, ledger, accuse);
+  if (name.lostAcquires.length > 0) return;
+  for (const [nth, lease] of name.leases.entries()) {
+    const next = name.leases[nth + 1];
+    if (next !== undefined && lease.delayMs === 0) checkWakeUp(lease, next, waits, ledger.history, accuse);
+  }
+}
+
+function waitsIn({ operations }: NameFacts, { clockBoundMs }: History): Wait[] {
+  const slackMs = clockBoundMs + 2 * tickMs;
+  return operations.flatMap((acquire) => {
+    if (!isOp(acquire, "acquire") || acquire.call.waitMs === 0) return [];
+    if (acquire.reply.kind !== "held" && acquire.reply.kind !== "delayed") return [];
+    const { began, ended, call } = acquire;
+    // Answered early, for whatever reason: nothing is known.
+    if (ended - began < call.waitMs) return [];
+    const [from, to] = [ended - call.waitMs + slackMs, began + call.waitMs - slackMs];
+    return from < to ? [{ acquire, from, to }] : [];
+  });
+}
+
+/** I25: nobody who came after a waiter was granted while it stood in line. */
+function checkTurn(lease: LeaseFacts, waits: readonly Wait[], ledger: Ledger, accuse: Accuse): void {
+  const grant = firstGrant(lease);
+  const request = requestKey(grant);
+  // Its request id is the ticket that keeps its place, also after a wait in vain.
+  const earlier = request === null ? [] : (ledger.requests.get(request)?.acquires ?? []);
+  const cameFrom = Math.min(grantedFrom(lease), ...earlier.map(({ began }) => began));
+  const until = grantedBy(lease);
+  const passed = waits.find(
+    ({ acquire, from, to }) =>
+      cameFrom > from && until < to && (request === null || request !== requestKey(acquire)),
+  );
+  if (passed === undefined) return;
+  const { acquire, from, to } = passed;
+  const says = `stood in line from ${at(from)} to ${at(to)} and was passed: ${told(acquire)}; ${told(grant)}`;
+  accuse("I25", lease.name.name, [acquire, grant], says);
+}
+
+/** I26: between two leases the name was not free for long while somebody stood in line. */
+function checkWakeUp(
+  lease: LeaseFacts,
+  next: LeaseFacts,
+  waits: readonly Wait[],
+  history: History,
+  accuse: Accuse,
+): void {
+  // Who is told that a lease is over is told by a step that serves the queue as well.
+  const freeFrom = Math.min(...lease.overs.map(({ ended }) => ended));
+  const freeTo = grantedFrom(next);
+  const overslept = waits.find(({ from, to }) => Math.min(freeTo, to) - Math.max(freeFrom, from) > wakeUpMs);
+  if (overslept === undefined || isForgotten(history, heldUntil(lease, history), freeTo)) return;
+  const { acquire } = overslept;
+  accuse(
+    "I26",
+    lease.name.name,
+    [acquire, firstGrant(next)],
+    `was free from ${at(freeFrom)} to ${at(freeTo)} while somebody stood in line: ${told(acquire)}`,
+  );
+}

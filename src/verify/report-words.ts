@@ -1,0 +1,115 @@
+/** Operations and results in words, for reports. */
+import type { Call, Operation, Reply, Seen } from "./history.js";
+import type { LossRate, Outcome, Result, WorkloadResult } from "./result.js";
+
+export const grouped = (value: number): string => value.toLocaleString("en-US");
+export const plural = (value: number, one: string, many = `${one}s`): string =>
+  `${grouped(value)} ${value === 1 ? one : many}`;
+export const secondsText = (ms: number): string => `${(ms / 1000).toFixed(3)} s`;
+export const msText = (ms: number): string => (ms < 10 ? ms.toFixed(1) : grouped(Math.round(ms)));
+
+export function callText(call: Call): string {
+  switch (call.op) {
+    case "acquire":
+      return [
+        "acquire",
+        call.ttlMs === null ? "" : `for ${call.ttlMs / 1000} s`,
+        call.waitMs === 0 ? "" : `waiting ${call.waitMs / 1000} s`,
+        call.requestId === null ? "" : `as ${call.requestId}`,
+        call.session === null ? "" : `in session ${call.session}`,
+        call.lease === null ? "" : `with lease ${call.lease}`,
+        call.delayMs === 0 ? "" : `with a delay of ${call.delayMs / 1000} s`,
+      ]
+        .filter((part) => part !== "")
+        .join(" ");
+    case "renew":
+      return `renew lease ${call.lease}${call.ttlMs === null ? "" : ` for ${call.ttlMs / 1000} s`}`;
+    case "release":
+      return `release lease ${call.lease}`;
+    case "force":
+      return "force a release";
+    case "read":
+      return "read";
+    case "open":
+      return `open a session of ${call.ttlMs / 1000} s`;
+    case "keepalive":
+      return `keep session ${call.session} alive`;
+    case "end":
+      return `end session ${call.session}`;
+  }
+}
+
+export function replyText(reply: Reply): string {
+  switch (reply.kind) {
+    case "granted":
+      return `granted: lease ${reply.lease}, token ${reply.token}, ${reply.leftMs} ms left`;
+    case "held":
+      return reply.token === null ? "held by a lease that overlaps" : `held by token ${reply.token}`;
+    case "delayed":
+      return "delayed";
+    case "lost":
+      return "lost: that lease is over";
+    case "state":
+      return `${reply.held ? "held" : "free"}, token ${reply.token}`;
+    case "done":
+      return "done";
+    case "opened":
+      return `session ${reply.session}, ${reply.leftMs} ms left`;
+    case "gone":
+      return "the session is over";
+    case "reused":
+      return "refused: the request id was used for something else";
+    case "refused":
+      return `refused: ${reply.code}`;
+    case "unknown":
+      return `no answer that counts: ${reply.why}`;
+  }
+}
+
+export const seenText = ({ event, name, token }: Seen): string =>
+  `${event}${name === "" ? "" : ` ${name}, token ${token}`}`;
+
+export const spanText = ({ began, ended }: Operation): string =>
+  `${secondsText(began)} – ${Number.isFinite(ended) ? secondsText(ended) : "?"}`;
+
+const outcomes: Readonly<Record<Outcome, string>> = {
+  ok: "No violation found",
+  violated: "Violated",
+  unknown: "Not decided",
+  "too little": "Showed too little",
+};
+
+export const outcomeText = (outcome: Outcome): string => outcomes[outcome];
+
+export const rateText = ({ lost, writes }: LossRate): string =>
+  `${grouped(lost)} of ${grouped(writes)} (${writes === 0 ? "0" : ((100 * lost) / writes).toFixed(1)} %)`;
+
+/** `lostGrants` as `lost grants`. */
+export const situationText = (situation: string): string =>
+  situation.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+
+/** What keeps a result from being ok, worst first, a sentence each. */
+export function complaints({ workloads, leftBehind }: Result): string[] {
+  const each = (of: (workload: WorkloadResult) => string[]): string[] => workloads.flatMap(of);
+  return [
+    ...each(({ workload, verdict }) =>
+      verdict.violations.map(({ invariant, name, says }) => `${invariant} ${workload}, ${name}: ${says}`),
+    ),
+    ...each(({ workload, verdict }) =>
+      verdict.unknown.map(
+        (name) => `unknown ${workload}, ${name}: the search ended at its bound without an answer`,
+      ),
+    ),
+    ...(leftBehind ?? []).map((name) => `left behind ${name}: still held after the run let go and waited`),
+    ...(leftBehind === null ? ["left behind: the service did not say what is still held"] : []),
+    ...each(({ workload, tooLittle }) =>
+      tooLittle.map(
+        ({ situation, reached, needed }) =>
+          `too little ${workload}: ${situationText(situation)} ${reached} times, and it takes ${needed} to show anything`,
+      ),
+    ),
+  ];
+}
+
+export const operationCount = ({ workloads }: Result): number =>
+  workloads.reduce((total, { history }) => total + history.operations.length, 0);

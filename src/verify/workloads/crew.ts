@@ -1,0 +1,114 @@
+/** The processes of a workload, and the steps that all of them take: asking, repeating, letting go. */
+import type { Call, Reply } from "../history.js";
+import type { Caller, Lab } from "../lab.js";
+import { between } from "./chance.js";
+
+export type AcquireCall = Extract<Call, { op: "acquire" }>;
+export type Granted = Extract<Reply, { kind: "granted" }>;
+
+/** Processes that run at once, numbered from 0. Ends when all have; fails if one did. */
+export async function crew(count: number, work: (index: number) => Promise<void>): Promise<void> {
+  const ended = await Promise.allSettled(Array.from({ length: count }, (_, index) => work(index)));
+  for (const one of ended) if (one.status === "rejected") throw one.reason;
+}
+
+/** Names of this workload's own: `count` of them. */
+export const namesOf = (lab: Lab, count: number): string[] =>
+  Array.from({ length: count }, (_, index) => `${lab.prefix}n${index}`);
+
+export const acquiring = (
+  name: string,
+  ttlMs: number | null,
+  more: Partial<Omit<AcquireCall, "op">> = {},
+): AcquireCall => ({
+  op: "acquire",
+  name,
+  ttlMs,
+  waitMs: 0,
+  requestId: null,
+  session: null,
+  lease: null,
+  delayMs: 0,
+  ...more,
+});
+
+/** Request ids that nobody else uses: the run's prefix is its own. */
+export function requestIds(lab: Lab, process: string): () => string {
+  let last = 0;
+  return () => `${lab.prefix}${process}-${++last}`;
+}
+
+/** Asks, but stops listening after `ms`: the reply is lost, and what it told may have happened all the same. */
+export async function askBriefly(lab: Lab, caller: Caller, call: Call, ms: number): Promise<Reply> {
+  const heard = new AbortController();
+  const cut = new AbortController();
+  void lab.sleep(ms, heard.signal).then(
+    () => cut.abort(),
+    () => undefined,
+  );
+  try {
+    return await caller.call(call, cut.signal);
+  } finally {
+    heard.abort();
+  }
+}
+
+/** Loses replies on purpose, in the time that replies take at present, so that some are lost after what they tell. */
+export class Haste {
+  #typicalMs = 3;
+
+  constructor(readonly lab: Lab) {}
+
+  async ask(caller: Caller, call: Call): Promise<Reply> {
+    const beganAt = this.lab.now();
+    const reply = await caller.call(call);
+    if (isKnown(reply)) this.#typicalMs += (this.lab.now() - beganAt - this.#typicalMs) / 8;
+    return reply;
+  }
+
+  askBriefly(caller: Caller, call: Call): Promise<Reply> {
+    return askBriefly(this.lab, caller, call, 1.3 * this.#typicalMs * this.lab.random());
+  }
+}
+
+const triesMax = 12;
+/** When the run is over, nobody should wait long for a service that does not answer. */
+const lastTriesMax = 3;
+
+/** Repeats until it is known what became of it; after a while the last reply must do. */
+export async function askUntilKnown(lab: Lab, caller: Caller, call: Call): Promise<Reply> {
+  let reply = await caller.call(call);
+  for (let tries = 1; !isKnown(reply) && tries < (lab.over.aborted ? lastTriesMax : triesMax); tries++) {
+    await lab.sleep(between(lab, 20, 60) * tries);
+    reply = await caller.call(call);
+  }
+  return reply;
+}
+
+export const isKnown = (reply: Reply): boolean => reply.kind !== "unknown" && reply.kind !== "refused";
+
+export const letGo = (lab: Lab, caller: Caller, name: string, lease: string): Promise<Reply> =>
+  askUntilKnown(lab, caller, { op: "release", name, lease });
+
+/**
+ * Whether a lost reply to this acquire had told of a grant: a repeat that is granted with less than its whole TTL
+ * left, or that is told that its lease is over, is not the grant itself.
+ */
+export const hadCommitted = (call: AcquireCall, repeat: Reply): boolean =>
+  repeat.kind === "lost" || (repeat.kind === "granted" && call.ttlMs !== null && repeat.leftMs < call.ttlMs);
+
+/** Leases that their holders left to run out: the next grant of such a name is a takeover. */
+export class Abandoned {
+  readonly #tokens = new Map<string, number>();
+
+  leave(name: string, token: number): void {
+    this.#tokens.set(name, token);
+  }
+
+  /** True once for each lease that was left and followed by this grant. */
+  takenBy(name: string, token: number): boolean {
+    const left = this.#tokens.get(name);
+    if (left === undefined || left >= token) return false;
+    return this.#tokens.delete(name);
+  }
+}

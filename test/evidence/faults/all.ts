@@ -1,0 +1,31 @@
+// Every fault, in the order of the table.
+import { clock } from "./clock.js";
+import { diskFull } from "./disk-full.js";
+import { duplicates } from "./duplicates.js";
+import type { Fault } from "./fault.js";
+import { fsync } from "./fsync.js";
+import { kill } from "./kill.js";
+import { late } from "./late.js";
+import { lostReplies } from "./lost-replies.js";
+import { none } from "./none.js";
+import { partition } from "./partition.js";
+import { restart } from "./restart.js";
+import { restore } from "./restore.js";
+import { stopClient } from "./stop-client.js";
+import { stopServer } from "./stop-server.js";
+
+export const faults: readonly Fault[] = [
+  none,
+  kill,
+  stopServer,
+  stopClient,
+  lostReplies,
+  late,
+  duplicates,
+  partition,
+  clock,
+  diskFull,
+  fsync,
+  restart,
+  restore,
+];

@@ -1,0 +1,84 @@
+// What a fault is: something that is done to a server, its callers or the network between them, again and again
+// while workloads run, and that leaves everything whole at its end.
+import { monotonicMs, sleep } from "../../../src/verify/clock.js";
+import type { Operation } from "../../../src/verify/history.js";
+import type { Tally } from "../../../src/verify/lab.js";
+import type { Server, ServerOptions } from "../../server.js";
+import type { Engine } from "../engines.js";
+import type { Strike } from "../histories.js";
+import type { TcpProxy } from "../proxy.js";
+
+export interface Fault {
+  readonly name: string;
+  readonly says: string;
+  /** Commands that it takes. */
+  readonly needs: readonly string[];
+  /** The workloads that suit it; undefined: the usual ones. */
+  readonly workloads?: readonly string[];
+  /** Processes that the load is spread over. */
+  readonly loads?: number;
+  /** The callers reach the server through the proxy. */
+  readonly isProxied?: boolean;
+  /** Which share of what a workload reaches undisturbed it must reach. */
+  readonly share: number;
+  /** By situation: how often it must have been reached in a minute. `inFlight`: strikes that met a call under way. */
+  readonly minimums: Tally;
+  /** Made anew for each run. */
+  readonly arrange: () => Arranged;
+}
+
+export interface Arranged {
+  /** What the server must be started with. */
+  readonly options?: ServerOptions;
+  /** Strikes until aborted. */
+  readonly during: (scene: Scene, over: AbortSignal) => Promise<void>;
+}
+
+/** What a fault can lay hands on. */
+export interface Scene {
+  readonly engine: Engine;
+  /** The one that runs now: who ends it puts the next in its place. */
+  server: Server;
+  readonly proxy: TcpProxy;
+  /** The processes that call. */
+  readonly loads: readonly { readonly pid: number }[];
+  readonly random: () => number;
+  /** A strike that lasted from the one instant to the other. */
+  readonly struck: (from: number, to?: number) => void;
+  readonly count: (situation: string) => void;
+  /** A call that the server got and that is in no caller's history. */
+  readonly also: (operation: Operation) => void;
+  /** The server was brought back from a backup: see History.quiet. */
+  readonly quiet: (window: Strike) => void;
+}
+
+export const now = monotonicMs;
+
+/** A length of time, in ms, by chance. */
+export const between = ({ random }: Pick<Scene, "random">, fromMs: number, toMs: number): number =>
+  fromMs + random() * (toMs - fromMs);
+
+/** Between two strikes, in ms: enough to get back to work. */
+const pauseDefault = { fromMs: 1000, toMs: 2000 };
+
+/** Strikes again and again, with a pause before each. */
+export async function again(
+  scene: Scene,
+  over: AbortSignal,
+  strike: () => Promise<void>,
+  { fromMs, toMs } = pauseDefault,
+): Promise<void> {
+  for (;;) {
+    await sleep(between(scene, fromMs, toMs), over);
+    if (over.aborted) return;
+    await strike();
+  }
+}
+
+/** The shortest TTL that workloads use. */
+const ttlMs = 1000;
+
+/** Long enough that leases run out, in the measure of the shortest. */
+export const beyondTtlMs = (scene: Pick<Scene, "random">): number => between(scene, 1.2 * ttlMs, 5 * ttlMs);
+
+export { sleep };

@@ -1,0 +1,25 @@
+// What the faults of the network share: some of the requests that change something meet a fate until the end.
+import type { Fate, Request, Struck } from "../proxy.js";
+import type { Scene } from "./fault.js";
+
+/** Gives this share of the calls a fate. When it resolves every request passes again, and none is left over. */
+export async function strikeSome(
+  scene: Scene,
+  over: AbortSignal,
+  share: number,
+  fateOf: () => Fate,
+  onStruck: (struck: Struck) => void = () => undefined,
+): Promise<void> {
+  scene.proxy.onStruck = (struck) => {
+    scene.struck(struck.began, struck.ended);
+    onStruck(struck);
+  };
+  scene.proxy.fateOf = (request) =>
+    isChange(request) && scene.random() < share ? fateOf() : { kind: "pass" };
+  await new Promise<void>((resolve) => over.addEventListener("abort", () => resolve(), { once: true }));
+  scene.proxy.fateOf = () => ({ kind: "pass" });
+  await scene.proxy.settled();
+}
+
+const isChange = ({ method, path }: Request): boolean =>
+  method === "POST" && /^\/locks\/[^/]+\/(?:acquire|renew|release)$/.test(path);

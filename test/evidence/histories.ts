@@ -1,0 +1,59 @@
+// Histories of several load processes put together, and what a fault met in them.
+import type { Operation } from "../../src/verify/history.js";
+import type { Run } from "../../src/verify/lab.js";
+
+/** From the one instant to the other. */
+export interface Strike {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** One workload's run over all processes, with what the server was asked beside them. */
+export function merged(
+  workload: string,
+  loads: readonly (readonly Run[])[],
+  also: readonly Operation[],
+  prefix: string,
+): Run {
+  const tally: Record<string, number> = {};
+  const parts = loads.map((runs, nth) => {
+    const run = runs.find((one) => one.workload === workload);
+    if (run === undefined) throw new Error(`load ${nth} brought no history of ${workload}`);
+    for (const [situation, times] of Object.entries(run.tally))
+      tally[situation] = (tally[situation] ?? 0) + times;
+    const { operations, seen, clockBoundMs } = run.history;
+    return {
+      operations: operations.map((one) => ({ ...one, process: `${nth}/${one.process}` })),
+      seen: seen.map((one) => ({ ...one, stream: `${nth}/${one.stream}` })),
+      clockBoundMs,
+    };
+  });
+  const aside = also.filter(({ call }) => "name" in call && call.name.startsWith(prefix));
+  return {
+    workload,
+    tally,
+    history: {
+      operations: [...parts.flatMap(({ operations }) => operations), ...aside],
+      seen: parts.flatMap(({ seen }) => seen),
+      clockBoundMs: Math.max(...parts.map(({ clockBoundMs }) => clockBoundMs)),
+    },
+  };
+}
+
+/** How many of the strikes met a call under way. */
+export function inFlightAt(strikes: readonly Strike[], operations: readonly Operation[]): number {
+  const calls = withEnds(operations);
+  return strikes.filter(({ from, to }) => calls.some(({ began, ended }) => began <= to && ended >= from))
+    .length;
+}
+
+/** A call without a reply was over when its process went on to the next. */
+function withEnds(operations: readonly Operation[]): Pick<Operation, "began" | "ended">[] {
+  const sorted = [...operations].sort((one, other) => one.began - other.began);
+  const next = new Map<string, number>();
+  return sorted.reverse().map(({ process, began, ended }) => {
+    const end = Math.min(ended, next.get(process) ?? began);
+    next.set(process, began);
+    return { began, ended: end };
+  });
+}

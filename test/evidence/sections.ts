@@ -1,0 +1,94 @@
+// The parts of the evidence, in the order in which they run. Each says why it is red, line by line, or nothing.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { Engine } from "./engines.js";
+import type { Fault } from "./faults/fault.js";
+import { runMatrix } from "./matrix.js";
+import { runOverload } from "./overload.js";
+
+export interface Options {
+  readonly engines: readonly Engine[];
+  readonly faults: readonly Fault[];
+  readonly seconds: number;
+  readonly seed: number;
+  readonly keepIn: string;
+  readonly say: (line: string) => void;
+}
+
+export interface Section {
+  readonly name: string;
+  readonly says: string;
+  readonly run: (options: Options) => Promise<string[]>;
+}
+
+/** Far above what any of them takes. */
+const programWithinMs = 10 * 60_000;
+const built = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
+
+/** Runs a Node program to its end with its output shown. */
+async function ended(args: readonly string[]): Promise<string[]> {
+  const child = spawn(process.execPath, args, {
+    stdio: ["ignore", "inherit", "inherit"],
+    timeout: programWithinMs,
+  });
+  const end = (): void => void child.kill("SIGTERM");
+  process.once("exit", end);
+  const [code] = await once(child, "close");
+  process.off("exit", end);
+  return code === 0 ? [] : [`node ${args.join(" ")} ended with ${code}`];
+}
+
+/** Test files of the build; of a folder all that it has. */
+const tests = (paths: readonly string[]) => (): Promise<string[]> => {
+  const files = paths.flatMap((path) =>
+    path.endsWith(".js")
+      ? [built(path)]
+      : readdirSync(built(path))
+          .filter((name) => name.endsWith(".test.js"))
+          .map((name) => built(`${path}/${name}`)),
+  );
+  return ended(["--test", "--test-reporter=spec", "--test-concurrency=1", ...files]);
+};
+
+const simulatedSeeds = 5000;
+
+export const sections: readonly Section[] = [
+  {
+    name: "checker",
+    says: "planted bugs are found and named, and no valid history is accused",
+    run: tests(["history", "sim/planted.test.js"]),
+  },
+  {
+    name: "simulation",
+    says: `${simulatedSeeds} simulated runs with faults of every kind`,
+    run: ({ seed }) =>
+      ended([built("sim/main.js"), "--seeds", String(simulatedSeeds), "--from", String(seed)]),
+  },
+  {
+    name: "matrix",
+    says: "real processes under faults, their histories checked",
+    run: runMatrix,
+  },
+  {
+    name: "syncs",
+    says: "no reply leaves before the sync of its commit, and the check is red without it",
+    run: tests(["evidence/sync.test.js"]),
+  },
+  {
+    name: "commit-failure",
+    says: "after a failed sync: unknown_outcome, no more writes, reopened and read again before the next grant",
+    run: tests(["system-commit-failure.test.js"]),
+  },
+  {
+    name: "overload",
+    says: "five times more than the server can answer",
+    run: async ({ engines, say }) => {
+      const reasons: string[] = [];
+      for (const engine of engines)
+        for (const reason of await runOverload(engine, say)) reasons.push(`${engine.name}: ${reason}`);
+      return reasons;
+    },
+  },
+];

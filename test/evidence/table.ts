@@ -1,0 +1,102 @@
+// What the cells found, as text: the table, the counters, and for each red cell why it is red.
+import { lossRates } from "../../src/verify/result.js";
+import type { Cell } from "./cell.js";
+
+type Row = readonly (string | number)[];
+
+const heads = [
+  "engine",
+  "fault",
+  "histories",
+  "operations",
+  "strikes",
+  "in flight",
+  "lost replies",
+  "violations",
+  "unknown",
+  "",
+] as const;
+
+export const violationsOf = ({ results }: Cell): number =>
+  results.reduce((total, { verdict }) => total + verdict.violations.length, 0);
+export const unknownOf = ({ results }: Cell): number =>
+  results.reduce((total, { verdict }) => total + verdict.unknown.length, 0);
+
+export const isRed = (cell: Cell): boolean => reasons(cell).length > 0;
+
+/** Why a cell is red; empty when it is green. */
+export function reasons(cell: Cell): string[] {
+  return [
+    ...(cell.failure === undefined ? [] : [cell.failure]),
+    ...cell.results.flatMap(({ workload, verdict, tooLittle }) => [
+      ...verdict.violations.map(({ invariant, name, says }) => `${workload}: ${invariant} ${name}: ${says}`),
+      ...verdict.unknown.map((name) => `${workload}: no verdict on ${name}`),
+      ...tooLittle.map((little) => `${workload}: ${shortage(little)}`),
+    ]),
+    ...cell.tooLittle.map((little) => `the fault: ${shortage(little)}`),
+  ];
+}
+
+const shortage = (little: Cell["tooLittle"][number]): string =>
+  `${little.situation} ${little.reached} times, less than ${little.needed}: the run shows too little`;
+
+export const tableHead = (): string => line(heads);
+
+export const tableRow = (cell: Cell): string =>
+  line([
+    cell.engine,
+    cell.fault,
+    cell.results.length,
+    cell.results.reduce((total, { history }) => total + history.operations.length, 0),
+    cell.tally.struck ?? 0,
+    cell.tally.inFlight ?? 0,
+    cell.tally.unknown ?? 0,
+    violationsOf(cell),
+    unknownOf(cell),
+    isRed(cell) ? "RED" : "ok",
+  ]);
+
+const widths = [8, 13, 10, 11, 8, 10, 13, 11, 8, 4];
+
+const line = (row: Row): string =>
+  row
+    .map((value, nth) => {
+      const width = widths[nth] ?? 0;
+      return nth < 2 ? String(value).padEnd(width) : String(value).padStart(width);
+    })
+    .join(" ")
+    .trimEnd();
+
+/** Updates that the guarded counters lost, over all cells. */
+export function counterLines(cells: readonly Cell[]): string[] {
+  const sum = { fenced: { lost: 0, writes: 0 }, unfenced: { lost: 0, writes: 0 } };
+  for (const { tally } of cells.flatMap(({ results }) => results)) {
+    const rates = lossRates(tally);
+    for (const kind of ["fenced", "unfenced"] as const) {
+      sum[kind].lost += rates?.[kind].lost ?? 0;
+      sum[kind].writes += rates?.[kind].writes ?? 0;
+    }
+  }
+  const told = (words: string, { lost, writes }: { lost: number; writes: number }): string =>
+    `${words} ${lost} of ${writes} updates lost (${((100 * lost) / Math.max(1, writes)).toFixed(2)} %)`;
+  return [
+    told("guarded counter with fencing:   ", sum.fenced),
+    told("guarded counter without fencing:", sum.unfenced),
+  ];
+}
+
+/** What the workloads reached, over all cells, by workload. */
+export function reachedLines(cells: readonly Cell[]): string[] {
+  const sums = new Map<string, Record<string, number>>();
+  for (const { workload, tally } of cells.flatMap(({ results }) => results)) {
+    const sum = sums.get(workload) ?? {};
+    for (const [situation, times] of Object.entries(tally)) sum[situation] = (sum[situation] ?? 0) + times;
+    sums.set(workload, sum);
+  }
+  return [...sums].map(
+    ([workload, sum]) =>
+      `${workload}: ${Object.entries(sum)
+        .map(([situation, times]) => `${situation} ${times}`)
+        .join(", ")}`,
+  );
+}

@@ -1,0 +1,100 @@
+// Histories as text, one operation or event a line:
+//
+//   0-5     a acquire k ttl=1000 | granted 1 L1     process a asks from 0 to 5 ms and gets lease L1 with token 1
+//   7-?     b/p release k L1     | unknown          process b of principal p never hears of its release
+//   @9      s acquired k 1                          stream s tells at 9 ms of token 1
+//
+// Acquires may say wait=, request=, session=, proof= and delay=; a TTL is 1000 ms unless said, `ttl=session` none.
+import type { Call, History, Operation, Reply, Seen } from "../../src/verify/history.js";
+
+export function historyOf(lines: readonly string[], more: Partial<History> = {}): History {
+  const operations = lines.filter((line) => !line.startsWith("@")).map(operationOf);
+  const seen = lines.filter((line) => line.startsWith("@")).map(seenOf);
+  return { operations, seen, clockBoundMs: 0, ...more };
+}
+
+function operationOf(line: string): Operation {
+  const [asked = "", answered = ""] = line.split("|").map((part) => part.trim());
+  const [when = "", who = "", op = "", ...words] = asked.split(/\s+/);
+  const [began = "", ended = ""] = when.split("-");
+  const [process = "", principal = process] = who.split("/");
+  const call = callOf(op, words);
+  return {
+    process,
+    principal,
+    call,
+    began: Number(began),
+    ended: ended === "?" ? Number.POSITIVE_INFINITY : Number(ended),
+    reply: replyOf(answered.split(/\s+/), call),
+  };
+}
+
+function callOf(op: string, words: readonly string[]): Call {
+  const [first = "", second = ""] = words.filter((word) => !word.includes("="));
+  const options = new Map(
+    words.filter((word) => word.includes("=")).map((word) => word.split("=") as [string, string]),
+  );
+  const number = (option: string): number => Number(options.get(option) ?? 0);
+  const ttlMs = options.has("ttl") ? number("ttl") : null;
+  switch (op) {
+    case "acquire":
+      return {
+        op,
+        name: first,
+        ttlMs: options.get("ttl") === "session" ? null : (ttlMs ?? 1000),
+        waitMs: number("wait"),
+        requestId: options.get("request") ?? null,
+        session: options.get("session") ?? null,
+        lease: options.get("proof") ?? null,
+        delayMs: number("delay"),
+      };
+    case "renew":
+      return { op, name: first, lease: second, ttlMs };
+    case "release":
+      return { op, name: first, lease: second };
+    case "force":
+    case "read":
+      return { op, name: first };
+    case "open":
+      return { op, ttlMs: ttlMs ?? 1000 };
+    case "keepalive":
+    case "end":
+      return { op, session: first };
+    default:
+      throw new Error(`no such call: ${op}`);
+  }
+}
+
+function replyOf([kind = "", first = "", second = "", third]: readonly string[], call: Call): Reply {
+  const ttlMs = "ttlMs" in call ? (call.ttlMs ?? 1000) : 1000;
+  switch (kind) {
+    case "granted":
+      return { kind, token: Number(first), lease: second, leftMs: Number(third ?? ttlMs) };
+    case "held":
+      return { kind, token: first === "" ? null : Number(first) };
+    case "free":
+    case "holds":
+      return { kind: "state", held: kind === "holds", token: Number(first) };
+    case "opened":
+      return { kind, session: first, leftMs: ttlMs };
+    case "refused":
+      return { kind, code: first };
+    case "unknown":
+      return { kind, why: "lost" };
+    case "delayed":
+    case "lost":
+    case "done":
+    case "gone":
+    case "reused":
+      return { kind };
+    default:
+      throw new Error(`no such reply: ${kind}`);
+  }
+}
+
+function seenOf(line: string, index: number): Seen {
+  const [when = "", stream = "", event = "", name = "", token = "0", id = `${index}`] = line
+    .slice(1)
+    .split(/\s+/);
+  return { stream, at: Number(when), event: event as Seen["event"], id, name, token: Number(token) };
+}
