@@ -49,6 +49,8 @@ export class Waiting {
   readonly #ghosts = new Map<string, { readonly stop: Stop; readonly claim: Claim }>();
   /** Tickets whose grant reached somebody by a repeat: what the first call still says about it is out of date. */
   readonly #heard = new Map<string, Stop>();
+  /** Tickets with calls under way, and how many. */
+  readonly #asking = new Map<string, number>();
 
   constructor(
     readonly steps: Steps,
@@ -72,13 +74,21 @@ export class Waiting {
   }
 
   async acquire(claim: Claim, wait: Wait | null): Promise<Acquired> {
-    if (claim.request === null) return this.#acquire(claim, wait);
+    const ticket = ticketOf(claim);
+    if (ticket === null) return this.#acquire(claim, wait);
     this.#unghost(claim);
-    const acquired = await this.#acquire(claim, wait);
-    const { outcome } = acquired;
-    const isRepeat = "granted" in outcome && outcome.granted.lock.lease.id !== claim.leaseId;
-    if (isRepeat && !wait?.gone.aborted) this.#hear(claim);
-    return acquired;
+    this.#asking.set(ticket, (this.#asking.get(ticket) ?? 0) + 1);
+    try {
+      const acquired = await this.#acquire(claim, wait);
+      const { outcome } = acquired;
+      const isRepeat = "granted" in outcome && outcome.granted.lock.lease.id !== claim.leaseId;
+      if (isRepeat && !wait?.gone.aborted) this.#hear(claim);
+      return acquired;
+    } finally {
+      const left = (this.#asking.get(ticket) ?? 1) - 1;
+      if (left === 0) this.#asking.delete(ticket);
+      else this.#asking.set(ticket, left);
+    }
   }
 
   async #acquire(claim: Claim, wait: Wait | null): Promise<Acquired> {
@@ -209,7 +219,8 @@ export class Waiting {
     if ("refused" in heir.outcome) return;
     const { claim } = heir;
     const ticket = ticketOf(claim);
-    if (ticket !== null && this.#heard.has(ticket)) return;
+    // Whoever asks for it right now is told of it, or will be told of as unheard in its turn.
+    if (ticket !== null && (this.#heard.has(ticket) || this.#asking.has(ticket))) return;
     // It may be told of twice, by the step and by the face; a timer that nobody can stop would end a live lease.
     this.#unghost(claim);
     if (ticket === null || this.stopping.aborted) {

@@ -10,7 +10,8 @@
 import { checkGrants } from "./grants.js";
 import type { History } from "./history.js";
 import { isOp, ledgerOf, type NameFacts, type Noted } from "./ledger.js";
-import { Model, type Span, type State } from "./model.js";
+import type { Span } from "./lifetimes.js";
+import { Model, type State } from "./model.js";
 import { checkOverlaps } from "./overlaps.js";
 import { checkQueue } from "./queues.js";
 import { checkRequests } from "./requests.js";
@@ -79,7 +80,7 @@ function whichPromise({ name, model, noted, state }: Stuck): string {
   const { call, reply, began, ended } = noted;
   const { held, token } = state;
   const isCurrent = held !== null && "token" in reply && held.token === reply.token;
-  const end = held && model.endOf(held);
+  const end = held && model.lifetimes.endOf(held);
   const isOver = end === null || began > end.hi;
   switch (reply.kind) {
     case "granted":
@@ -108,6 +109,6 @@ function whyStuck({ model, noted, state: { held, token, delay } }: Stuck): strin
   const before =
     held === null || by === undefined
       ? `it was free after token ${token}${lull}`
-      : `token ${held.token} of ${by.process} (${by.principal}) held it ${until(model.endOf(held))}`;
+      : `token ${held.token} of ${by.process} (${by.principal}) held it ${until(model.lifetimes.endOf(held))}`;
   return `no order of its operations explains this one: ${told(noted)}. In the best of them ${before}`;
 }

@@ -48,7 +48,7 @@ export type Reply =
   | { readonly kind: "delayed" }
   /** Renew, release: this lease is over or never was. Acquire: what this request id was granted is over. */
   | { readonly kind: "lost" }
-  /** Read: `token` is the holder's; when free, the last one granted, 0 for none. */
+  /** Read: `token` is the holder's; when free, the last one granted, 0 if none is remembered. */
   | { readonly kind: "state"; readonly held: boolean; readonly token: number }
   /** Release, force, keepalive, end: done. */
   | { readonly kind: "done" }
@@ -62,6 +62,7 @@ export type Reply =
   /** May have been done: a lost reply, a timeout, 503 `unknown_outcome`. */
   | { readonly kind: "unknown"; readonly why: string };
 
+/** A copy of a request that the network made is an operation of its own. */
 export interface Operation {
   readonly process: string;
   /** Who asks, as the service knows it: request ids and sessions belong to a principal. */

@@ -74,6 +74,8 @@ export interface RequestFacts {
   readonly acquires: Acquire[];
   /** What it was answered with, if anybody was told. */
   readonly leases: LeaseFacts[];
+  /** Those of them that were not given back to a holder who proved to be it, so that it was granted them. */
+  readonly settled: LeaseFacts[];
 }
 
 /**
@@ -108,13 +110,14 @@ export function firstGrant({ grants, lease }: LeaseFacts): Grant {
 export const isForgotten = ({ quiet = [] }: History, from: number, to: number): boolean =>
   quiet.some((window) => window.from <= to && window.to >= from);
 
-/** The lease that the acquire was granted if it was granted any: a repeat of the same request was told. */
-export function settledBy({ requests }: Ledger, acquire: Acquire): LeaseFacts | undefined {
-  const { call } = acquire;
-  return call.session === null && call.lease === null
-    ? requests.get(requestKey(acquire) ?? "")?.leases[0]
-    : undefined;
-}
+/**
+ * The lease that the acquire was granted if it was granted any: one of the same request, without other proof, was
+ * told. Across a restore a request id may have been granted two.
+ */
+export const settledBy = ({ requests, history }: Ledger, acquire: Acquire): LeaseFacts | undefined =>
+  isForgotten(history, acquire.began, acquire.ended)
+    ? undefined
+    : requests.get(requestKey(acquire) ?? "")?.settled[0];
 
 export const requestKey = ({ principal, call }: Acquire): string | null =>
   call.requestId === null ? null : `${principal} ${call.requestId}`;
@@ -157,7 +160,12 @@ function nameIn(names: Map<string, NameFacts>, name: string): NameFacts {
 function noteRequest(requests: Map<string, RequestFacts>, acquire: Acquire): void {
   const key = requestKey(acquire);
   if (key === null) return;
-  const request = requests.get(key) ?? { id: acquire.call.requestId ?? "", acquires: [], leases: [] };
+  const request = requests.get(key) ?? {
+    id: acquire.call.requestId ?? "",
+    acquires: [],
+    leases: [],
+    settled: [],
+  };
   request.acquires.push(acquire);
   requests.set(key, request);
 }
@@ -202,7 +210,9 @@ function noteLeases(
   for (const lease of name.leases)
     for (const grant of lease.grants) {
       const request = requests.get(requestKey(grant) ?? "");
-      if (request !== undefined && !request.leases.includes(lease)) request.leases.push(lease);
+      if (request === undefined) continue;
+      if (!request.leases.includes(lease)) request.leases.push(lease);
+      if (grant.call.lease === null && grant.call.session === null) request.settled.push(lease);
     }
 }
 
@@ -234,7 +244,9 @@ function noteAcquire(name: NameFacts, requests: Map<string, RequestFacts>, acqui
   const request = requests.get(requestKey(acquire) ?? "");
   const { call, reply } = acquire;
   if (reply.kind === "granted") name.byRef.get(reply.lease)?.lives.push(acquire);
-  if (reply.kind === "lost") for (const lease of request?.leases ?? []) lease.overs.push(acquire);
+  if (reply.kind === "lost")
+    for (const lease of request?.leases ?? [])
+      if (grantedBy(lease) < acquire.began) lease.overs.push(acquire);
   if (reply.kind !== "unknown") return;
   name.lostAcquires.push(acquire);
   const isOwn = (lease: LeaseFacts): boolean => lease.principal === acquire.principal;

@@ -8,7 +8,8 @@
  * that explains the rest explains it with the observation in front.
  */
 import type { Ledger, NameFacts, Noted } from "./ledger.js";
-import { initial, isObservation, Model, type Span, type State } from "./model.js";
+import type { Span } from "./lifetimes.js";
+import { initial, isObservation, Model, type State } from "./model.js";
 import { Pending } from "./pending.js";
 
 /** Steps of the model after which a name is given up as undecided: a second or two. */

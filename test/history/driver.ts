@@ -265,7 +265,8 @@ class Driver {
   /** Acts on what is over, on what belongs to another, or under a request id that was used. */
   #nonsense(process: Process, name: string): Call {
     const { last } = process;
-    if (last !== null && this.#odds(0.4)) return { ...last.call, waitMs: 0 };
+    if (last !== null && this.#odds(0.4))
+      return { ...last.call, waitMs: 0, lease: this.#odds(0.5) ? null : last.call.lease };
     if (last !== null && this.#odds(0.4))
       return { ...last.call, waitMs: 0, ttlMs: (last.call.ttlMs ?? 0) + 1000 };
     const past = this.#pick(this.#past.slice(-30)) ?? { name, lease: "l-none" };

@@ -28,7 +28,7 @@ export async function exchange(server: Target, bytes: string | Buffer): Promise<
   return replies(Buffer.concat(chunks), /^HEAD /.test(bytes.toString("latin1")));
 }
 
-/** A reply to HEAD tells the length of what it leaves out. */
+/** A reply to HEAD tells the length of what it leaves out; what else may follow in its place begins with a brace. */
 function replies(bytes: Buffer, isHead: boolean): Answered[] {
   const found: Answered[] = [];
   for (let rest = bytes; rest.length > 0; ) {
@@ -42,7 +42,7 @@ function replies(bytes: Buffer, isHead: boolean): Answered[] {
       assert.ok(name, `no header: ${JSON.stringify(each)}`);
       headers[name.toLowerCase()] = value;
     }
-    const isBare = status === 100 || (isHead && rest.length === head + 4);
+    const isBare = status === 100 || (isHead && rest[head + 4] !== 0x7b);
     const end = head + 4 + (isBare ? 0 : Number(headers["content-length"] ?? 0));
     assert.ok(rest.length >= end, `a reply ends after ${rest.length} of ${end} bytes`);
     const text = rest.subarray(head + 4, end).toString();

@@ -154,3 +154,42 @@ describe("a request id that is used again with another body", () => {
     await slow;
   });
 });
+
+describe("a grant whose first caller left", () => {
+  /** The first call's grant is durable while the repeat, which found it, waits for the commit behind. */
+  const leaveAndRepeat = async (world: World) => {
+    const request = { request: { id: "r", fingerprint: "f" } };
+    const gone = new AbortController();
+    world.commitMs = 50;
+    const first = world.wait("job", "one", waitMs, request, gone.signal);
+    const other = world.acquire("other", "other");
+    gone.abort();
+    const repeat = world.wait("job", "two", waitMs, request);
+    return { first, other, repeat };
+  };
+
+  inWorld("is not taken back by a stop while a repeat is answered with it", async (world) => {
+    const { first, other, repeat } = await leaveAndRepeat(world);
+    world.leases.close();
+    const { claim: claimed, outcome } = await first;
+    assert.ok("granted" in outcome);
+    // What a face does whose caller left.
+    world.leases.unheard(claimed, outcome.granted);
+    const again = (await repeat).outcome;
+    await other;
+    assert.ok("granted" in again && again.granted.lock.lease.id === "one");
+    assert.equal(await world.holder("job"), "one");
+  });
+
+  inWorld("is not taken back when its time is up while a repeat is answered with it", async (world) => {
+    const { first, other, repeat } = await leaveAndRepeat(world);
+    world.commitMs = 30_000;
+    const { claim: claimed, outcome } = await first;
+    assert.ok("granted" in outcome);
+    world.leases.unheard(claimed, outcome.granted);
+    const again = (await repeat).outcome;
+    await other;
+    assert.ok("granted" in again && again.granted.lock.lease.id === "one");
+    assert.equal(await world.holder("job"), "one");
+  });
+});

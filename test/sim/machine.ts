@@ -35,7 +35,6 @@ export interface Viewer extends Peer {
 export interface Plant {
   readonly store?: (store: Store) => Store;
   readonly leases?: (leases: Leases) => Leases;
-  readonly weather?: (weather: DiskWeather) => DiskWeather;
   /** The server's clock runs so many times as fast. */
   readonly clockRate?: number;
 }
@@ -129,7 +128,7 @@ export class Machine {
         cause: () => this.#cause,
         unwell: () => this.unwell(),
       },
-      plant.weather?.(this.weather) ?? this.weather,
+      this.weather,
     );
     // Node counts timers in whole milliseconds, from one up.
     const timer: Timer = (ms, run) => later(Math.max(1, Math.trunc(ms)), run);
