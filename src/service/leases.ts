@@ -139,6 +139,7 @@ export class Leases {
   }
 
   async renew(call: Renewal): Promise<RenewReply["outcome"]> {
+    this.#waiting.named(call.leaseId);
     return (
       await this.#steps.run(
         leaseCallKeys(call),

@@ -47,7 +47,7 @@ interface Turn {
 export class Waiting {
   /** Grants that reached nobody, by ticket: taken back unless the request is repeated. */
   readonly #ghosts = new Map<string, { readonly stop: Stop; readonly claim: Claim }>();
-  /** Tickets whose grant reached somebody by a repeat: what the first call still says about it is out of date. */
+  /** Leases that reached their holder by another call: what the first one still says about them is out of date. */
   readonly #heard = new Map<string, Stop>();
   /** Tickets with calls under way, and how many. */
   readonly #asking = new Map<string, number>();
@@ -75,20 +75,25 @@ export class Waiting {
 
   async acquire(claim: Claim, wait: Wait | null): Promise<Acquired> {
     const ticket = ticketOf(claim);
-    if (ticket === null) return this.#acquire(claim, wait);
+    if (ticket === null) return this.#noting(claim, wait);
     this.#unghost(claim);
     this.#asking.set(ticket, (this.#asking.get(ticket) ?? 0) + 1);
     try {
-      const acquired = await this.#acquire(claim, wait);
-      const { outcome } = acquired;
-      const isRepeat = "granted" in outcome && outcome.granted.lock.lease.id !== claim.leaseId;
-      if (isRepeat && !wait?.gone.aborted) this.#hear(claim);
-      return acquired;
+      return await this.#noting(claim, wait);
     } finally {
       const left = (this.#asking.get(ticket) ?? 1) - 1;
       if (left === 0) this.#asking.delete(ticket);
       else this.#asking.set(ticket, left);
     }
+  }
+
+  /** Takes note if the caller is told of a lease that an earlier call was granted. */
+  async #noting(claim: Claim, wait: Wait | null): Promise<Acquired> {
+    const acquired = await this.#acquire(claim, wait);
+    const { outcome } = acquired;
+    const isEarlier = "granted" in outcome && outcome.granted.lock.lease.id !== claim.leaseId;
+    if (isEarlier && !wait?.gone.aborted) this.#hear(outcome.granted.lock.lease.id);
+    return acquired;
   }
 
   async #acquire(claim: Claim, wait: Wait | null): Promise<Acquired> {
@@ -131,7 +136,8 @@ export class Waiting {
       );
       if (!isWaitable(outcome)) {
         // Whoever took the place over meanwhile, and may be gone already, does not decide about this grant.
-        if ("granted" in outcome && !turn.isMine() && !wait.gone.aborted) this.#hear(claim);
+        if ("granted" in outcome && !turn.isMine() && !wait.gone.aborted)
+          this.#hear(outcome.granted.lock.lease.id);
         return this.#answer(claim, outcome);
       }
       if ("refused" in outcome && outcome.refused === "delayed" && outcome.why === "restore")
@@ -220,7 +226,7 @@ export class Waiting {
     const { claim } = heir;
     const ticket = ticketOf(claim);
     // Whoever asks for it right now is told of it, or will be told of as unheard in its turn.
-    if (ticket !== null && (this.#heard.has(ticket) || this.#asking.has(ticket))) return;
+    if (this.#heard.has(claim.leaseId) || (ticket !== null && this.#asking.has(ticket))) return;
     // It may be told of twice, by the step and by the face; a timer that nobody can stop would end a live lease.
     this.#unghost(claim);
     if (ticket === null || this.stopping.aborted) {
@@ -241,14 +247,17 @@ export class Waiting {
     this.#ghosts.delete(ticket);
   }
 
-  /** A repeat got the lease: no call before it may take it back, also one that ends only now. */
-  #hear(claim: Claim): void {
-    const ticket = ticketOf(claim);
-    if (ticket === null) return;
-    this.#unghost(claim);
-    this.#heard.get(ticket)?.();
-    const forget = (): unknown => this.#heard.delete(ticket);
-    this.#heard.set(ticket, this.after(this.queues.limits.ticketMs, forget));
+  /** A later call got the lease: none before it may take it back, also one that ends only now. */
+  #hear(leaseId: string): void {
+    for (const { claim } of this.#ghosts.values()) if (claim.leaseId === leaseId) this.#unghost(claim);
+    this.#heard.get(leaseId)?.();
+    const forget = (): unknown => this.#heard.delete(leaseId);
+    this.#heard.set(leaseId, this.after(this.queues.limits.ticketMs, forget));
+  }
+
+  /** Whoever names the lease has heard of it. */
+  named(leaseId: string): void {
+    for (const { claim } of this.#ghosts.values()) if (claim.leaseId === leaseId) this.#hear(leaseId);
   }
 
   /** The reply to a granted waiter could not be written. */

@@ -18,7 +18,7 @@ import { checkRequests } from "./requests.js";
 import { search } from "./search.js";
 import { checkSessions } from "./sessions.js";
 import { checkWatches } from "./watches.js";
-import { type Accuse, at, told } from "./wording.js";
+import { type Accuse, at, told, who } from "./wording.js";
 
 /** One broken promise. */
 export interface Violation {
@@ -94,8 +94,10 @@ function whichPromise({ name, model, noted, state }: Stuck): string {
       return "I3";
     case "lost":
       return call.op === "acquire" ? "I19" : "I22";
-    case "done":
-      return "I17";
+    case "done": {
+      const released = isOp(noted, "release") ? name.byRef.get(noted.call.lease) : undefined;
+      return held !== null && held.token !== released?.token ? "I17" : "I16";
+    }
     default:
       return isCurrent && isOver ? "I3" : "I28";
   }
@@ -109,6 +111,6 @@ function whyStuck({ model, noted, state: { held, token, delay } }: Stuck): strin
   const before =
     held === null || by === undefined
       ? `it was free after token ${token}${lull}`
-      : `token ${held.token} of ${by.process} (${by.principal}) held it ${until(model.lifetimes.endOf(held))}`;
+      : `token ${held.token} of ${who(by)} held it ${until(model.lifetimes.endOf(held))}`;
   return `no order of its operations explains this one: ${told(noted)}. In the best of them ${before}`;
 }

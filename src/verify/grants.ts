@@ -19,7 +19,7 @@ import {
   settledBy,
 } from "./ledger.js";
 import { tickMs } from "./sessions.js";
-import { type Accuse, at, told } from "./wording.js";
+import { type Accuse, at, told, who } from "./wording.js";
 
 /** How late a dead holder's name may become free, beyond its TTL: I3. */
 const graceMs = 1000;
@@ -47,10 +47,8 @@ export function checkGrants(name: NameFacts, ledger: Ledger, accuse: Accuse): vo
 
 type Blame = (invariant: string, shown: readonly Noted[], says: string) => void;
 
-const holderOf = (lease: LeaseFacts): string => {
-  const { process, ended } = firstGrant(lease);
-  return `${process} (${lease.principal}) was granted token ${lease.token} by ${at(ended)}`;
-};
+const holderOf = (lease: LeaseFacts): string =>
+  `${who(firstGrant(lease))} was granted token ${lease.token} by ${at(grantedBy(lease))}`;
 
 /** I10, I12, I13: one token per lease, one lease per token, and no token that JSON cannot carry. */
 function checkTokens(name: NameFacts, blame: Blame): void {
@@ -215,8 +213,9 @@ function whyOver(lease: LeaseFacts, over: Noted, alive: Noted | undefined): stri
 
 /** Which promise is broken where a lease that is over still counts. */
 function whyAlive(lease: LeaseFacts, over: Noted, alive: Noted, history: History): string {
-  if (isOp(alive, "release")) return "I17";
-  if (alive.reply.kind === "granted") return "I16";
+  const hasSuccessor = "token" in over.reply && (over.reply.token ?? 0) > lease.token;
+  if (isOp(alive, "release") && hasSuccessor) return "I17";
+  if (isOp(alive, "release") || alive.reply.kind === "granted") return "I16";
   // A release that nobody noticed before the TTL was over is forgotten; else only the reply lagged behind.
   const until = promisedUntil(lease, history, Number.POSITIVE_INFINITY);
   const isNoticed = lease.overs.some(
@@ -245,16 +244,15 @@ function checkEnd(lease: LeaseFacts, history: History, blame: Blame): void {
       `session ${lease.session?.id} was over by ${at(lease.session?.overBy ?? 0)}, and its lease went on: ${told(revived)}`,
     );
   if (lease.session !== null || lease.mayProlong.length > 0) return;
-  let over = Number.POSITIVE_INFINITY;
+  let over: number | null = null;
   for (const noted of [...lease.grants, ...lease.renewals].sort((one, other) => one.began - other.began)) {
-    if (noted.began > over)
+    if (over !== null && noted.began > over)
       blame(
         "I16",
         [firstGrant(lease), noted],
         `${holderOf(lease)}, which was over by ${at(over)}, and it was revived: ${told(noted)}`,
       );
-    const end = noted.ended + noted.reply.leftMs + history.clockBoundMs + tickMs;
-    over = over === Number.POSITIVE_INFINITY ? end : Math.max(over, end);
+    over = Math.max(over ?? 0, noted.ended + noted.reply.leftMs + history.clockBoundMs + tickMs);
   }
 }
 
@@ -262,15 +260,12 @@ function checkEnd(lease: LeaseFacts, history: History, blame: Blame): void {
 function checkDelays(name: NameFacts, history: History, blame: Blame): void {
   name.leases.forEach((lease, nth) => {
     const next = name.leases[nth + 1];
-    if (next === undefined || lease.delayMs === 0 || lease.releases.length > 0 || lease.mayGrant.length > 0)
-      return;
+    const delayMs = Math.min(...[...lease.grants, ...lease.mayGrant].map(({ call }) => call.delayMs));
+    if (next === undefined || delayMs === 0 || lease.releases.length > 0) return;
     if (isForgotten(history, grantedFrom(lease), grantedBy(next))) return;
-    const until = heldUntil(lease, history) + lease.delayMs - history.clockBoundMs;
-    if (grantedBy(next) < until)
-      blame(
-        "I2",
-        [firstGrant(lease), firstGrant(next)],
-        `${holderOf(lease)} with a lock delay of ${lease.delayMs} ms and never released it; nobody may have it before ${at(until)}: ${told(firstGrant(next))}`,
-      );
+    const until = heldUntil(lease, history) + delayMs - history.clockBoundMs;
+    if (grantedBy(next) >= until) return;
+    const says = `${holderOf(lease)} with a lock delay of ${delayMs} ms and never released it; nobody may have it before ${at(until)}`;
+    blame("I2", [firstGrant(lease), firstGrant(next)], `${says}: ${told(firstGrant(next))}`);
   });
 }

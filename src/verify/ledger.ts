@@ -34,7 +34,6 @@ export interface LeaseFacts {
   readonly token: number;
   readonly principal: string;
   readonly session: SessionFacts | null;
-  readonly delayMs: number;
   /** Acquires that were answered with it, the first to return first: the grant, repeats, re-entries. */
   readonly grants: Grant[];
   /** Acquires without a reply that may have been its grant. */
@@ -185,14 +184,13 @@ function noteLeases(
       known.grants.push(grant);
       continue;
     }
-    const { session, delayMs } = grant.call;
+    const { session } = grant.call;
     const facts: LeaseFacts = {
       lease,
       name,
       token,
       principal: grant.principal,
       session: session === null ? null : (sessions.get(session) ?? null),
-      delayMs,
       grants: [grant],
       mayGrant: [],
       renewals: [],

@@ -39,7 +39,8 @@ export function checkQueue(name: NameFacts, ledger: Ledger, accuse: Accuse): voi
   if (name.lostAcquires.length > 0) return;
   for (const [nth, lease] of name.leases.entries()) {
     const next = name.leases[nth + 1];
-    if (next !== undefined && lease.delayMs === 0) checkWakeUp(lease, next, waits, ledger.history, accuse);
+    const isDelayed = lease.grants.some(({ call }) => call.delayMs > 0);
+    if (next !== undefined && !isDelayed) checkWakeUp(lease, next, waits, ledger.history, accuse);
   }
 }
 

@@ -43,6 +43,10 @@ class Search {
   readonly #operations: readonly Noted[];
   readonly #answered: number;
   readonly #pending: Pending;
+  /** By number: the token that an operation needs to be held; undefined: none. */
+  readonly #needs: readonly (number | undefined)[];
+  /** By token: how many that need it are still to be placed. */
+  readonly #needed = new Map<number, number>();
   /** The numbers of placed operations, in order, and the same as a set of bits. */
   readonly #placed: number[] = [];
   readonly #bits: Uint16Array;
@@ -52,7 +56,7 @@ class Search {
   #stuck: { readonly noted: Noted; readonly state: State } | null = null;
 
   constructor(
-    readonly name: NameFacts,
+    name: NameFacts,
     ledger: Ledger,
     readonly bound: number,
   ) {
@@ -62,6 +66,8 @@ class Search {
     this.#operations = [...answered, ...unanswered];
     this.#answered = answered.length;
     this.#pending = new Pending(answered);
+    this.#needs = this.#operations.map((noted) => neededBy(name, noted));
+    for (const token of this.#needs) this.#need(token, 1);
     this.#bits = new Uint16Array(Math.ceil(this.#operations.length / 16));
   }
 
@@ -113,9 +119,14 @@ class Search {
     for (const number of [...this.#pending.next()]) yield* this.#outcomes(state, number);
     const when = { lo: state.from, hi: this.#pending.firstEnd };
     this.#steps++;
-    for (const next of this.#model.afterLostGrant(state, when)) yield { number: null, state: next };
-    for (let number = this.#answered; number < this.#operations.length; number++)
-      if (!this.#isPlaced(number)) yield* this.#outcomes(state, number);
+    for (const next of this.#model.afterLostGrant(state, when))
+      if (!this.#isTooEarly(state, next, null)) yield { number: null, state: next };
+    for (let number = this.#answered; number < this.#operations.length; number++) {
+      if (this.#isPlaced(number)) continue;
+      yield* this.#outcomes(state, number);
+      // They are in the order in which they began: this one can come now, and the others could do no more.
+      if (this.#at(number).began <= state.from) return;
+    }
   }
 
   *#outcomes(state: State, number: number): Generator<Choice> {
@@ -123,7 +134,15 @@ class Search {
     const when = this.#when(state, noted);
     if (when.lo > when.hi) return;
     this.#steps++;
-    for (const next of this.#model.after(state, noted, when)) yield { number, state: next };
+    for (const next of this.#model.after(state, noted, when))
+      if (!this.#isTooEarly(state, next, number)) yield { number, state: next };
+  }
+
+  /** Whether a lease ends before everything that needs it has come. */
+  #isTooEarly({ held }: State, next: State, number: number | null): boolean {
+    if (held === null || next.held?.token === held.token) return false;
+    const isNeeded = number !== null && this.#needs[number] === held.token ? 1 : 0;
+    return (this.#needed.get(held.token) ?? 0) > isNeeded;
   }
 
   /** No later than any that is still to come has ended. */
@@ -140,6 +159,7 @@ class Search {
   #place(number: number): void {
     this.#placed.push(number);
     this.#flip(number);
+    this.#need(this.#needs[number], -1);
     if (number < this.#answered) this.#pending.remove(number);
   }
 
@@ -147,7 +167,12 @@ class Search {
     const number = this.#placed.pop();
     if (number === undefined) return;
     this.#flip(number);
+    this.#need(this.#needs[number], 1);
     if (number < this.#answered) this.#pending.putBack(number);
+  }
+
+  #need(token: number | undefined, change: number): void {
+    if (token !== undefined) this.#needed.set(token, (this.#needed.get(token) ?? 0) + change);
   }
 
   #flip(number: number): void {
@@ -178,6 +203,13 @@ class Search {
     this.#longest = this.#placed.length;
     this.#stuck = { noted: this.#at(this.#pending.firstToEnd), state };
   }
+}
+
+/** The token that is held before or after the operation, whatever the order. */
+function neededBy(name: NameFacts, { call, reply }: Noted): number | undefined {
+  if (reply.kind === "granted" || (reply.kind === "state" && reply.held)) return reply.token;
+  if (reply.kind === "held") return reply.token ?? undefined;
+  return call.op === "release" && reply.kind === "done" ? name.byRef.get(call.lease)?.token : undefined;
 }
 
 const spans = (...all: readonly Span[]): number[] => all.flatMap(({ lo, hi }) => [lo, hi]);

@@ -126,11 +126,11 @@ export function checkSessions(sessions: Iterable<SessionFacts>, history: History
     } else if (early !== undefined)
       blame("I22", [early], `was to live until ${at(overFrom)} at least, but ${told(early)}`);
     const most = (ttlMs + history.clockBoundMs + tickMs) * (1 + session.lostKeepalives);
-    let latest = Number.POSITIVE_INFINITY;
+    let latest: number | null = null;
     for (const noted of prolongs) {
-      if (noted.began > latest)
+      if (latest !== null && noted.began > latest)
         blame("I16", [noted], `had run out by ${at(latest)}, and went on: ${told(noted)}`);
-      latest = Math.max(latest === Number.POSITIVE_INFINITY ? 0 : latest, noted.ended + most);
+      latest = Math.max(latest ?? 0, noted.ended + most);
     }
   }
 }

@@ -6,7 +6,7 @@
  */
 import type { Violation } from "./check.js";
 import type { Seen } from "./history.js";
-import { heldUntil } from "./holds.js";
+import { heldUntil, mayEndFrom } from "./holds.js";
 import { grantedBy, grantedFrom, type LeaseFacts, type Ledger, type NameFacts } from "./ledger.js";
 import { at } from "./wording.js";
 
@@ -70,7 +70,8 @@ class Stream {
     const { token, event } = heard;
     const last = before.heard;
     const isNew = token > last.token;
-    const missed = name?.leases.find((lease) => lease.token > last.token && lease.token < token);
+    const isMissed = ({ token: between }: LeaseFacts): boolean => between > last.token && between < token;
+    const missed = token > last.token + 1 ? name?.leases.find(isMissed) : undefined;
     if (token < last.token) this.#accuse([last, heard], `token ${token} comes after token ${last.token}`);
     else if (!isNew && (before.isOver || event === "acquired"))
       this.#accuse([last, heard], `token ${token}: ${event} comes after ${last.event}`);
@@ -92,9 +93,7 @@ class Stream {
         `token ${heard.token} was ${heard.event} at ${at(heard.at)}, and held until ${at(until)} at least`,
       );
     const isReleased = lease.releases.some(({ reply }) => reply.kind === "done");
-    const mayBeReleased = [...lease.releases, ...name.forces, ...(lease.session?.ends ?? [])].some(
-      ({ began }) => began <= heard.at,
-    );
+    const mayBeReleased = mayEndFrom(lease, this.ledger.history) <= heard.at;
     if (heard.event === "expired" ? isReleased : !mayBeReleased)
       this.#accuse(
         [heard],

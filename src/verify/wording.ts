@@ -7,12 +7,15 @@ export type Accuse = (invariant: string, name: string, shown: readonly Noted[], 
 export const at = (instant: number): string =>
   instant === Number.POSITIVE_INFINITY ? "the end" : `${instant.toFixed(1)} ms`;
 
+/** A process, and the principal that it acts for. */
+export const who = ({ process, principal }: Noted): string =>
+  process === principal ? process : `${process} (${principal})`;
+
 /** Who did what, when, and what was answered. */
 export function told(noted: Noted): string {
-  const { process, principal, began, ended } = noted;
-  const who = process === principal ? process : `${process} (${principal})`;
+  const { began, ended } = noted;
   const when = ended === Number.POSITIVE_INFINITY ? `from ${at(began)}` : `${at(began)} to ${at(ended)}`;
-  return `${who} ${asked(noted)}, ${when}, and ${answered(noted)}`;
+  return `${who(noted)} ${asked(noted)}, ${when}, and ${answered(noted)}`;
 }
 
 function asked({ call }: Noted): string {

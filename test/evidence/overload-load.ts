@@ -37,7 +37,8 @@ const counts = { offered: 0, acquired: 0, refused: 0, other: 0, unsent: 0, cut: 
 const idle: Connection[] = [];
 let next = 0;
 let isOver = false;
-const body = '{"ttl_seconds":30}';
+// Longer than the measurement: what one load leaves behind must not run out during the next.
+const body = '{"ttl_seconds":600}';
 const tail =
   `/acquire HTTP/1.1\r\nHost: 127.0.0.1:${job.port}\r\nAuthorization: Bearer ${job.bearer}\r\n` +
   `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;

@@ -78,7 +78,8 @@ class StaleReads extends Engine {
   readonly #before = new Map<Key, AnyRecord | null>();
 
   protected override commit(decided: Decided<unknown>, about: About): void {
-    if (about !== "read") for (const { key } of decided.writes) this.#before.set(key, this.record(key));
+    if (about === "read") return;
+    for (const { key } of decided.writes) this.#before.set(key, this.record(key));
     super.commit(decided, about);
   }
 

@@ -86,6 +86,8 @@ const sweepsMax = 20;
 export class Service {
   /** By request id: the request that came last. */
   readonly #latest = new Map<string, Request>();
+  /** Leases that were given again to who repeated the request or proved to be the holder. */
+  readonly #heard = new Set<string>();
 
   constructor(
     readonly engine: Engine,
@@ -201,7 +203,10 @@ export class Service {
     const { outcome } = this.#step("acquire", acquireKeys(claim), (view, heirs) =>
       this.rules.acquire(view, claim, this.policy, heirs, isQueued),
     );
-    return "refused" in outcome ? replyOf(outcome, claim.name) : granted(outcome.granted);
+    if ("refused" in outcome) return replyOf(outcome, claim.name);
+    const { id } = outcome.granted.lock.lease;
+    if (id !== claim.leaseId) this.#heard.add(id);
+    return granted(outcome.granted);
   }
 
   /** A waiting caller has closed its connection: what it was granted is taken back, unless it asks again. */
@@ -211,10 +216,11 @@ export class Service {
     const { call, id } = request;
     if (call.op !== "acquire" || waiter !== undefined) return;
     const ticket = ticketOf(claimOf(request, call));
-    const isLatest = (): boolean => ticket === null || this.#latest.get(ticket) === request;
-    if (isLatest())
+    const isGhost = (): boolean =>
+      !this.#heard.has(id) && (ticket === null || this.#latest.get(ticket) === request);
+    if (isGhost())
       this.timeline.after(ticket === null ? 0 : ticketMs, () => {
-        if (isLatest()) this.#answer(request, { op: "release", name: call.name, lease: id });
+        if (isGhost()) this.#answer(request, { op: "release", name: call.name, lease: id });
       });
   }
 

@@ -19,15 +19,17 @@ test("10,000 operations are judged in under 2 s", (t) => {
     crashes: 0.1,
     restores: 0,
   });
-  // The processor's time: what else runs on the machine is not the checker's.
-  const before = process.cpuUsage();
+  const [began, before] = [performance.now(), process.cpuUsage()];
   const verdict = check(history);
+  const clockMs = Math.round(performance.now() - began);
+  // Judged by the processor's time, over all threads: what else runs on the machine is not the checker's.
   const { user, system } = process.cpuUsage(before);
-  const ms = (user + system) / 1000;
+  const processorMs = Math.round((user + system) / 1000);
   const lost = history.operations.filter(({ reply }) => reply.kind === "unknown").length;
   t.diagnostic(
-    `${verdict.operations} operations, ${lost} without a reply, on ${verdict.names} names: ${ms.toFixed(0)} ms`,
+    `${verdict.operations} operations, ${lost} without a reply, on ${verdict.names} names: ` +
+      `${clockMs} ms by the clock, ${processorMs} ms of processor time`,
   );
   assert.deepEqual([verdict.violations, verdict.unknown], [[], []], `seed ${seed}`);
-  assert.ok(ms < limitMs, `${ms} ms`);
+  assert.ok(processorMs < limitMs, `${processorMs} ms`);
 });

@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { check } from "../../src/verify/check.js";
 import type { History } from "../../src/verify/history.js";
+import { ledgerOf } from "../../src/verify/ledger.js";
+import { search } from "../../src/verify/search.js";
 import { historyOf } from "./lines.js";
 
 /** One that a correct service can have produced. */
@@ -348,9 +350,20 @@ test("an accusation tells who was granted what, when, and what contradicts it", 
       invariant: "I2",
       name: "k",
       says:
-        "a (a) was granted token 1 by 5.0 ms and held it until 1000.0 ms at least, " +
+        "a was granted token 1 by 5.0 ms and held it until 1000.0 ms at least, " +
         "but b asked for k, 900.0 ms to 905.0 ms, and got lease L2 with token 2 for 1000 ms",
       operations: [0, 1],
     },
   ]);
+});
+
+test("a search that is given up is no acquittal", () => {
+  const ledger = ledgerOf(
+    historyOf([taken, "10-15 a release k L1 | done", "20-25 b acquire k | granted 2 L2"]),
+  );
+  const findings = [...ledger.names.values()].map((name) => [
+    search(name, ledger, 2).kind,
+    search(name, ledger).kind,
+  ]);
+  assert.deepEqual(findings, [["undecided", "explained"]]);
 });

