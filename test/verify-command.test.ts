@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { check } from "../src/verify/check.js";
-import { resultFromJson } from "../src/verify/report-json.js";
+import { resultFromJson } from "../src/verify/report/json.js";
 import type { Result } from "../src/verify/result.js";
 import { adminToken, call, freePort, mainFile, type Server, startServer, temporaryDir } from "./server.js";
 import { type Ended, holdfast } from "./system-program.js";

@@ -7,18 +7,18 @@
  * first pass says it can show; what it does not see, the second finds. Neither accuses a history that a correct
  * service can have produced, and a search that was given up is no acquittal: it is `unknown`, and counts as a failure.
  */
-import { checkGrants } from "./grants.js";
+import { checkGrants } from "./checker/grants.js";
+import { isOp, ledgerOf, type NameFacts, type Noted } from "./checker/ledger.js";
+import type { Span } from "./checker/lifetimes.js";
+import { Model, type State } from "./checker/model.js";
+import { checkOverlaps } from "./checker/overlaps.js";
+import { checkQueue } from "./checker/queues.js";
+import { checkRequests } from "./checker/requests.js";
+import { search } from "./checker/search.js";
+import { checkSessions } from "./checker/sessions.js";
+import { checkWatches } from "./checker/watches.js";
+import { type Accuse, at, told, who } from "./checker/wording.js";
 import type { History } from "./history.js";
-import { isOp, ledgerOf, type NameFacts, type Noted } from "./ledger.js";
-import type { Span } from "./lifetimes.js";
-import { Model, type State } from "./model.js";
-import { checkOverlaps } from "./overlaps.js";
-import { checkQueue } from "./queues.js";
-import { checkRequests } from "./requests.js";
-import { search } from "./search.js";
-import { checkSessions } from "./sessions.js";
-import { checkWatches } from "./watches.js";
-import { type Accuse, at, told, who } from "./wording.js";
 
 /** One broken promise. */
 export interface Violation {

@@ -1,12 +1,12 @@
 /** `holdfast/verify`: run the workloads against a service, or judge a history of your own. */
 export { check, type Verdict, type Violation } from "./check.js";
 export type { Call, History, LeaseRef, Operation, Reply, Seen } from "./history.js";
-export { HttpLab, type HttpLabOptions, type Principal } from "./http-lab.js";
-export { VerifyError } from "./http-service.js";
+export { HttpLab, type HttpLabOptions, type Principal } from "./http/lab.js";
+export { type Load, Pace } from "./http/pace.js";
+export { VerifyError } from "./http/service.js";
 export type { Caller, Lab, Run, Tally, Workload } from "./lab.js";
-export { type Load, Pace } from "./pace.js";
-export { resultToHtml } from "./report-html.js";
-export { resultFromJson, resultToJson } from "./report-json.js";
+export { resultToHtml } from "./report/html.js";
+export { resultFromJson, resultToJson } from "./report/json.js";
 export {
   type Latency,
   type LossRate,

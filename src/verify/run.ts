@@ -4,13 +4,13 @@
  */
 import { randomBytes } from "node:crypto";
 import { check } from "./check.js";
-import { monotonicMs, sleep } from "./clock.js";
 import type { History } from "./history.js";
-import { Exchange } from "./http-exchange.js";
-import { HttpLab, type Principal } from "./http-lab.js";
-import { emptied, introduced } from "./http-service.js";
+import { monotonicMs, sleep } from "./http/clock.js";
+import { Exchange } from "./http/exchange.js";
+import { HttpLab, type Principal } from "./http/lab.js";
+import { type Load, Pace } from "./http/pace.js";
+import { emptied, introduced } from "./http/service.js";
 import type { Run, Tally, Workload } from "./lab.js";
-import { type Load, Pace } from "./pace.js";
 import { judged, outcomeOf, type Result, type WorkloadResult } from "./result.js";
 import { seedFor } from "./seed.js";
 import { workloads as everyWorkload } from "./workloads/all.js";

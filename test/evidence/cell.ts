@@ -3,8 +3,8 @@
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { check } from "../../src/verify/check.js";
-import { monotonicMs, sleep } from "../../src/verify/clock.js";
 import type { Operation, Reply } from "../../src/verify/history.js";
+import { monotonicMs, sleep } from "../../src/verify/http/clock.js";
 import type { Run, Tally, Workload } from "../../src/verify/lab.js";
 import { judged, type TooLittle, type WorkloadResult } from "../../src/verify/result.js";
 import { seeded, seedFor } from "../../src/verify/seed.js";

@@ -1,6 +1,6 @@
 // The program that calls the server: runs workloads side by side in a process of its own, which can be stopped like
 // any client, and leaves their histories in a file.
-import { HttpLab, type Principal } from "../../src/verify/http-lab.js";
+import { HttpLab, type Principal } from "../../src/verify/http/lab.js";
 import type { Run, Workload } from "../../src/verify/lab.js";
 import { seedFor } from "../../src/verify/seed.js";
 import { saveRuns } from "./history-file.js";

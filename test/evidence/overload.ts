@@ -10,7 +10,7 @@ import { type Engine, principals } from "./engines.js";
 import type { Overloaded, OverloadJob } from "./overload-load.js";
 
 const program = fileURLToPath(new URL("./overload-load.js", import.meta.url));
-const rounds = 2;
+const rounds = 3;
 /** Enough that commits are well filled, few enough that nobody is refused. */
 const peakConnections = 128;
 const overloadConnections = 2000;
@@ -19,7 +19,7 @@ const goodputMin = 0.8;
 const renewalsMin = 0.999;
 const holderCount = 100;
 const renewalsNeeded = 1000;
-const times = { warmUpMs: 1000, durationMs: 3500 };
+const times = { warmUpMs: 1500, durationMs: 2500 };
 
 /** What one overload did, beside the peaks right before and after it. */
 interface Round {
@@ -61,7 +61,11 @@ function judged(engine: string, done: readonly Round[], say: (line: string) => v
     done.reduce((sum, round) => sum + of(round), 0) / done.length;
   const rate = (what: keyof Overloaded): number => mean(({ overloaded }) => perSecond(overloaded, what));
   const peak = mean((round) => round.peak);
-  const goodput = mean((round) => perSecond(round.overloaded, "acquired") / round.peak);
+  // The middle one: on a machine that others use as well, one round in three may be spoilt.
+  const goodput = done
+    .map((round) => perSecond(round.overloaded, "acquired") / round.peak)
+    .sort((one, other) => one - other)[done.length >> 1];
+  if (goodput === undefined) throw new Error("nothing was measured");
   const renewed = done.reduce((sum, { held }) => sum + held.renewed, 0);
   const asked = renewed + done.reduce((sum, { held }) => sum + held.failed.length, 0);
   const slowestMs = Math.max(...done.map(({ held }) => held.slowestMs));

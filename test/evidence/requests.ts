@@ -1,7 +1,7 @@
 // Requests as a proxy saw them, read back into operations of a history.
 import type { Call, Operation } from "../../src/verify/history.js";
-import { StandIns } from "../../src/verify/http-lab.js";
-import { replyFrom } from "../../src/verify/http-replies.js";
+import { StandIns } from "../../src/verify/http/lab.js";
+import { replyFrom } from "../../src/verify/http/replies.js";
 import { principals } from "./engines.js";
 import type { Request, Struck } from "./proxy.js";
 

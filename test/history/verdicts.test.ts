@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { check } from "../../src/verify/check.js";
+import { ledgerOf } from "../../src/verify/checker/ledger.js";
+import { search } from "../../src/verify/checker/search.js";
 import type { History } from "../../src/verify/history.js";
-import { ledgerOf } from "../../src/verify/ledger.js";
-import { search } from "../../src/verify/search.js";
 import { historyOf } from "./lines.js";
 
 /** One that a correct service can have produced. */

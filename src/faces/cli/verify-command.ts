@@ -4,12 +4,12 @@
  */
 import { accessSync, constants, writeFileSync } from "node:fs";
 import { dirname, extname, resolve } from "node:path";
-import { VerifyError } from "../../verify/http-service.js";
+import { VerifyError } from "../../verify/http/service.js";
 import type { Workload } from "../../verify/lab.js";
-import { resultToHtml } from "../../verify/report-html.js";
-import { resultSummary, resultToJson } from "../../verify/report-json.js";
-import { closingText } from "../../verify/report-text.js";
-import { plural } from "../../verify/report-words.js";
+import { resultToHtml } from "../../verify/report/html.js";
+import { resultSummary, resultToJson } from "../../verify/report/json.js";
+import { closingText } from "../../verify/report/text.js";
+import { plural } from "../../verify/report/words.js";
 import type { Result } from "../../verify/result.js";
 import { type Progress, verify } from "../../verify/run.js";
 import { workloads } from "../../verify/workloads/all.js";

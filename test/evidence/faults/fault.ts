@@ -1,7 +1,8 @@
 // What a fault is: something that is done to a server, its callers or the network between them, again and again
 // while workloads run, and that leaves everything whole at its end.
-import { monotonicMs, sleep } from "../../../src/verify/clock.js";
+
 import type { Operation } from "../../../src/verify/history.js";
+import { monotonicMs, sleep } from "../../../src/verify/http/clock.js";
 import type { Tally } from "../../../src/verify/lab.js";
 import type { Server, ServerOptions } from "../../server.js";
 import type { Engine } from "../engines.js";

@@ -1,6 +1,6 @@
 /** Operations and results in words, for reports. */
-import type { Call, Operation, Reply, Seen } from "./history.js";
-import type { LossRate, Outcome, Result, WorkloadResult } from "./result.js";
+import type { Call, Operation, Reply, Seen } from "../history.js";
+import type { LossRate, Outcome, Result, WorkloadResult } from "../result.js";
 
 export const grouped = (value: number): string => value.toLocaleString("en-US");
 export const plural = (value: number, one: string, many = `${one}s`): string =>

@@ -3,7 +3,7 @@
  * check holds evidence against evidence and needs no order of the operations but that of the clock, so it accuses
  * nobody wrongly; what only an order of all operations can show is left to the search.
  */
-import type { History } from "./history.js";
+import type { History } from "../history.js";
 import { expiredBy, heldUntil, mayEndFrom, promisedUntil } from "./holds.js";
 import {
   type Acquire,

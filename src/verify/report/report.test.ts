@@ -1,14 +1,14 @@
 // The reports: complete as JSON; as a page safe to open whatever is in it, with what is wrong on top, and bounded.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { Violation } from "./check.js";
-import type { Operation } from "./history.js";
-import type { Run, Workload } from "./lab.js";
-import { resultToHtml } from "./report-html.js";
-import { resultFromJson, resultSummary, resultToJson } from "./report-json.js";
-import { closingText } from "./report-text.js";
-import { judged, outcomeOf, type Result, type WorkloadResult } from "./result.js";
-import { acquiring } from "./workloads/crew.js";
+import type { Violation } from "../check.js";
+import type { Operation } from "../history.js";
+import type { Run, Workload } from "../lab.js";
+import { judged, outcomeOf, type Result, type WorkloadResult } from "../result.js";
+import { acquiring } from "../workloads/crew.js";
+import { resultToHtml } from "./html.js";
+import { resultFromJson, resultSummary, resultToJson } from "./json.js";
+import { closingText } from "./text.js";
 
 const hostile = `"><script>alert('x')</script>&`;
 

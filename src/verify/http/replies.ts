@@ -3,8 +3,8 @@
  * 4xx and 503 `unavailable` had no effect, any other failure may have had one.
  */
 
-import type { Call, Reply } from "./history.js";
-import type { Asked, Heard } from "./http-exchange.js";
+import type { Call, Reply } from "../history.js";
+import type { Asked, Heard } from "./exchange.js";
 
 /** Ids are secret, so a history names them by stand-ins. */
 export interface Ids {

@@ -1,7 +1,7 @@
 /** What a run asks the service beside its workloads: who its bearer tokens are, whether they may work, what is left. */
 import { monotonicMs, sleep } from "./clock.js";
-import type { Exchange, Heard } from "./http-exchange.js";
-import type { Principal } from "./http-lab.js";
+import type { Exchange, Heard } from "./exchange.js";
+import type { Principal } from "./lab.js";
 
 /** The run cannot begin. */
 export class VerifyError extends Error {

@@ -2,7 +2,7 @@
  * Who held what from when to when, as the callers saw it: from the reply that told of the grant to the last moment
  * that they could count on. In a service that keeps its promises two holds of a name never overlap.
  */
-import type { Operation } from "./history.js";
+import type { Operation } from "../history.js";
 
 export interface Hold {
   readonly name: string;

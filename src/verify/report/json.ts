@@ -1,6 +1,6 @@
 /** A result as JSON and back, whole: the histories can be judged again from it. */
-import type { Operation } from "./history.js";
-import type { Result } from "./result.js";
+import type { Operation } from "../history.js";
+import type { Result } from "../result.js";
 
 /** Says what the file is; raised when a reader of an older one would misread it. */
 const format = "holdfast-verify/1";

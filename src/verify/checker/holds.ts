@@ -2,7 +2,7 @@
  * How long a lease was held, as far as replies alone prove it: the longest time for which it certainly was, and the
  * instant by which it certainly no longer was.
  */
-import type { History } from "./history.js";
+import type { History } from "../history.js";
 import { grantedFrom, type LeaseFacts } from "./ledger.js";
 import { tickMs } from "./sessions.js";
 

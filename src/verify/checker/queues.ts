@@ -3,7 +3,7 @@
  * line. One that was refused at `ended` had arrived `waitMs` earlier at the latest, and did not leave before
  * `began + waitMs`. Queues of one node; names that overlap others are left out, for their turn depends on those.
  */
-import type { History } from "./history.js";
+import type { History } from "../history.js";
 import { heldUntil } from "./holds.js";
 import {
   type Acquire,

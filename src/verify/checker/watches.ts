@@ -4,8 +4,8 @@
  * out nothing that a caller was told, and tells nothing that no call explains. With `reset` and a new snapshot it
  * begins anew. How soon an event comes is not judged.
  */
-import type { Violation } from "./check.js";
-import type { Seen } from "./history.js";
+import type { Violation } from "../check.js";
+import type { Seen } from "../history.js";
 import { heldUntil, mayEndFrom } from "./holds.js";
 import { grantedBy, grantedFrom, type LeaseFacts, type Ledger, type NameFacts } from "./ledger.js";
 import { at } from "./wording.js";

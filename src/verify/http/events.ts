@@ -1,8 +1,8 @@
 /** Following a stream of server-sent events, over breaks: each connection goes on after the last event that was heard. */
 import type { IncomingMessage } from "node:http";
+import type { Seen } from "../history.js";
 import { monotonicMs, sleep } from "./clock.js";
-import type { Seen } from "./history.js";
-import { type Exchange, replyTo, retryAfter } from "./http-exchange.js";
+import { type Exchange, replyTo, retryAfter } from "./exchange.js";
 
 /** A silent stream is dead: the service sends a comment every 15 s. */
 const silenceMaxMs = 40_000;

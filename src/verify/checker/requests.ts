@@ -1,5 +1,5 @@
 /** Request ids: at most one grant for each, the same answer to every repeat, and none to another request. */
-import type { History } from "./history.js";
+import type { History } from "../history.js";
 import {
   type Acquire,
   type Grant,

@@ -1,6 +1,7 @@
 /** The closing lines of a run on a terminal: what is wrong first, then a table. */
-import { complaints, grouped, operationCount, outcomeText, plural, rateText } from "./report-words.js";
-import { lossRates, type Result, unknownReplies } from "./result.js";
+
+import { lossRates, type Result, unknownReplies } from "../result.js";
+import { complaints, grouped, operationCount, outcomeText, plural, rateText } from "./words.js";
 
 /** More complaints than this are in the report only. */
 const complaintsMax = 20;

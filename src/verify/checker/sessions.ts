@@ -2,7 +2,7 @@
  * Sessions as a history shows them. A session is over at one instant, and everything its names need to know of it is
  * between which two instants that lies. So a keepalive, whatever the number of leases, costs the search nothing.
  */
-import type { History } from "./history.js";
+import type { History } from "../history.js";
 import type { Noted } from "./ledger.js";
 import { type Accuse, at, told } from "./wording.js";
 

@@ -1,7 +1,8 @@
 /** The report for people: one HTML file that needs nothing else. The verdict on top, then what is wrong, then the rest. */
-import type { Violation } from "./check.js";
-import { type Html, html, page } from "./report-page.js";
-import { timeline } from "./report-timeline.js";
+import type { Violation } from "../check.js";
+import { lossRates, type Result, unknownReplies, type WorkloadResult } from "../result.js";
+import { type Html, html, page } from "./page.js";
+import { timeline } from "./timeline.js";
 import {
   callText,
   complaints,
@@ -16,8 +17,7 @@ import {
   seenText,
   situationText,
   spanText,
-} from "./report-words.js";
-import { lossRates, type Result, unknownReplies, type WorkloadResult } from "./result.js";
+} from "./words.js";
 
 /** More is in the JSON report. */
 const violationsMax = 50;

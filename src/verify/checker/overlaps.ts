@@ -3,7 +3,7 @@
  * `repo:` name. The search takes names one by one, so what lies between two names is judged here, by the time for
  * which leases were certainly held, or may have been. Leases of one session do not stand in each other's way.
  */
-import type { History } from "./history.js";
+import type { History } from "../history.js";
 import { heldUntil, overBy } from "./holds.js";
 import {
   firstGrant,

@@ -1,10 +1,10 @@
 // What each reply of the lock API means to a verdict: above all, which failures may have had an effect.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Call, Reply } from "./history.js";
-import type { Heard } from "./http-exchange.js";
-import { replyFrom, requestFor } from "./http-replies.js";
-import { acquiring } from "./workloads/crew.js";
+import type { Call, Reply } from "../history.js";
+import { acquiring } from "../workloads/crew.js";
+import type { Heard } from "./exchange.js";
+import { replyFrom, requestFor } from "./replies.js";
 
 const ids = { hide: (id: string) => `~${id}`, reveal: (standIn: string) => standIn.replace(/^~/, "") };
 const plain = acquiring("n", 2000);

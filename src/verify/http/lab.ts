@@ -4,15 +4,15 @@
  */
 import { createHash } from "node:crypto";
 import { setMaxListeners } from "node:events";
+import type { Call, History, Operation, Reply } from "../history.js";
+import type { Caller, Lab } from "../lab.js";
+import { Recorder } from "../recorder.js";
+import { seeded } from "../seed.js";
 import { monotonicMs, sleep } from "./clock.js";
-import type { Call, History, Operation, Reply } from "./history.js";
-import { follow } from "./http-events.js";
-import { Exchange } from "./http-exchange.js";
-import { type Ids, replyFrom, requestFor } from "./http-replies.js";
-import type { Caller, Lab } from "./lab.js";
+import { follow } from "./events.js";
+import { Exchange } from "./exchange.js";
 import { Pace } from "./pace.js";
-import { Recorder } from "./recorder.js";
-import { seeded } from "./seed.js";
+import { type Ids, replyFrom, requestFor } from "./replies.js";
 
 /** Somebody that the service knows by a bearer token. */
 export interface Principal {

@@ -4,11 +4,11 @@
  * leaves out.
  */
 
-import type { Operation } from "./history.js";
-import { type Hold, holdsOf } from "./report-holds.js";
-import { type Html, html, hues } from "./report-page.js";
-import { grouped, secondsText } from "./report-words.js";
-import type { WorkloadResult } from "./result.js";
+import type { Operation } from "../history.js";
+import type { WorkloadResult } from "../result.js";
+import { type Hold, holdsOf } from "./holds.js";
+import { type Html, html, hues } from "./page.js";
+import { grouped, secondsText } from "./words.js";
 
 const windowMaxMs = 60_000;
 const rowsMax = 12;

@@ -1,9 +1,9 @@
 // Holds as a timeline shows them: from the reply to the last moment that the holder could count on.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Call, Operation, Reply } from "./history.js";
-import { holdsOf } from "./report-holds.js";
-import { acquiring } from "./workloads/crew.js";
+import type { Call, Operation, Reply } from "../history.js";
+import { acquiring } from "../workloads/crew.js";
+import { holdsOf } from "./holds.js";
 
 const op = (began: number, ended: number, call: Call, reply: Reply, process = "a"): Operation => ({
   process,

@@ -3,7 +3,7 @@
  * session. Nothing is judged here. Evidence is kept as operations: something was so at one instant between the
  * operation's beginning and its end.
  */
-import type { Call, History, LeaseRef, Operation, Reply } from "./history.js";
+import type { Call, History, LeaseRef, Operation, Reply } from "../history.js";
 import { type SessionFacts, sessionsIn } from "./sessions.js";
 
 /** An operation and where it stands in the history. */
