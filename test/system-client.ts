@@ -175,6 +175,15 @@ export const untilStatus = (client: Client, path: string, status: number): Promi
     return answer?.status === status ? answer : undefined;
   }, `${path} answers ${status}`);
 
+/** Resolves when nothing is left to be written but what is asked for from here on: the next sync is its own. */
+export async function untilQuiet(client: Client): Promise<void> {
+  await until(async () => {
+    const text = String((await client.get("/metrics")).body);
+    const gauge = (what: string): string | undefined => new RegExp(`what="${what}"} (\\d+)`).exec(text)?.[1];
+    return gauge("applied_seq") === gauge("commits_total") ? true : undefined;
+  }, "the log is empty");
+}
+
 /** Every held lock, page by page. */
 export async function allLocks(client: Client, prefix = ""): Promise<Map<string, Body>> {
   const found = new Map<string, Body>();

@@ -11,6 +11,7 @@ import {
   eventOf,
   logLines,
   until,
+  untilQuiet,
   untilStatus,
   watching,
 } from "./system-client.js";
@@ -194,12 +195,3 @@ describe("a commit that fails", () => {
 
 const isOver = (promise: Promise<unknown>): Promise<boolean> =>
   Promise.race([promise.then(() => true), new Promise<boolean>((resolve) => setImmediate(resolve, false))]);
-
-/** Resolves when nothing is left to be written but what is asked for from here on: the next sync is its own. */
-async function untilQuiet(client: Client): Promise<void> {
-  await until(async () => {
-    const text = String((await client.get("/metrics")).body);
-    const gauge = (what: string): string | undefined => new RegExp(`what="${what}"} (\\d+)`).exec(text)?.[1];
-    return gauge("applied_seq") === gauge("commits_total") ? true : undefined;
-  }, "the log is empty");
-}

@@ -1,6 +1,6 @@
 // Holders of short leases that renew them while something else happens to the server, and say how that went.
 import { setTimeout as delay } from "node:timers/promises";
-import type { Client } from "./system-client.js";
+import { type Client, untilStatus } from "./system-client.js";
 
 /** One in five is bound to a session and kept alive by it. */
 interface Holder {
@@ -48,7 +48,10 @@ export async function startHolders(
   return {
     end: async () => {
       const kept = await Promise.all(
-        holders.map(async ({ name, token }) => (await client.look(name)).body.fencing_token === token),
+        holders.map(async ({ name, token }) => {
+          const { body } = await untilStatus(client, `/locks/${name}`, 200); // reads are refused first
+          return body.fencing_token === token;
+        }),
       );
       isOver = true;
       await Promise.all(loops);

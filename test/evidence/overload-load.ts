@@ -1,21 +1,25 @@
 // The load of the overload section, in a process of its own: acquires of fresh names over many connections with one
-// call each. In a closed loop the next call follows the reply; in an open loop calls come at a given rate, whatever
-// becomes of those before, and one that finds every connection busy counts as not served. Prints what came back.
+// call each. It measures by turns, a second or two each, so that a change of the machine's own speed meets both: what
+// the server can do, by a closed loop over some of the connections; and what it does when calls come at several times
+// that rate over all of them, whatever becomes of those before. Prints what came back.
 import { Connection } from "../../bench/connection.js";
 
 export interface OverloadJob {
   readonly port: number;
   readonly bearer: string;
+  /** In the closed loop, and in all. */
+  readonly peakConnections: number;
   readonly connections: number;
-  /** Calls a second; null: a closed loop. */
-  readonly rate: number | null;
-  readonly warmUpMs: number;
-  readonly durationMs: number;
+  /** Times the rate of the closed loop before. */
+  readonly factor: number;
+  readonly rounds: number;
+  /** Of one measurement, and what is left out at its beginning. */
+  readonly phaseMs: number;
+  readonly settleMs: number;
   readonly prefix: string;
 }
 
-export interface Overloaded {
-  /** After the warm-up. */
+export interface Counts {
   readonly elapsedMs: number;
   /** Calls that were due. */
   readonly offered: number;
@@ -25,7 +29,11 @@ export interface Overloaded {
   readonly other: number;
   /** Found every connection busy. */
   readonly unsent: number;
-  readonly cut: number;
+}
+
+export interface Overloaded {
+  readonly peak: Counts;
+  readonly overload: Counts;
 }
 
 /** Fewer than the usual listen backlog of 511, so that no SYN is dropped and retried a second later. */
@@ -33,15 +41,18 @@ const openingMax = 200;
 const tickMs = 5;
 
 const job = JSON.parse(process.argv[2] ?? "") as OverloadJob;
-const counts = { offered: 0, acquired: 0, refused: 0, other: 0, unsent: 0, cut: 0 };
+const counts = { offered: 0, acquired: 0, refused: 0, other: 0, unsent: 0 };
+/** A connection that has its reply: the closed loop sends the next call, the open one keeps it for later. */
+let onIdle: (connection: Connection) => void = (connection) => idle.push(connection);
 const idle: Connection[] = [];
 let next = 0;
-let isOver = false;
-// Longer than the measurement: what one load leaves behind must not run out during the next.
+// Longer than the measurement: what one phase leaves behind must not run out during the next.
 const body = '{"ttl_seconds":600}';
 const tail =
   `/acquire HTTP/1.1\r\nHost: 127.0.0.1:${job.port}\r\nAuthorization: Bearer ${job.bearer}\r\n` +
   `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 function send(connection: Connection): void {
   connection.send(`POST /locks/${job.prefix}${next++}${tail}`);
@@ -53,29 +64,52 @@ async function open(): Promise<void> {
       if (status === 200 && text.includes('"acquired"')) counts.acquired++;
       else if (status === 503 && text.includes('"retry_after_ms"')) counts.refused++;
       else counts.other++;
-      if (isOver) return;
-      if (job.rate !== null) return void idle.push(connection);
-      counts.offered++;
-      send(connection);
+      onIdle(connection);
     },
-    onClose: () => {
-      counts.cut++;
-      if (!isOver) void open();
+    onClose: (reason) => {
+      throw new Error(`the server closed a connection: ${reason}`);
     },
   });
   idle.push(connection);
 }
 
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+/** Resolves when every connection has its reply. */
+async function drained(): Promise<void> {
+  onIdle = (connection) => idle.push(connection);
+  while (idle.length < job.connections) await pause(tickMs);
+}
 
-for (let from = 0; from < job.connections; from += openingMax)
-  await Promise.all(Array.from({ length: Math.min(openingMax, job.connections - from) }, open));
-const startedAt = performance.now();
-if (job.rate === null) for (const connection of idle) send(connection);
-else {
-  const perMs = job.rate / 1000;
+/** What comes back from now on, without the beginning. */
+async function measured(): Promise<Counts> {
+  await pause(job.settleMs);
+  const [before, from] = [{ ...counts }, performance.now()];
+  await pause(job.phaseMs);
+  const since = (what: keyof typeof counts): number => counts[what] - before[what];
+  return {
+    elapsedMs: performance.now() - from,
+    offered: since("offered"),
+    acquired: since("acquired"),
+    refused: since("refused"),
+    other: since("other"),
+    unsent: since("unsent"),
+  };
+}
+
+async function closedLoop(): Promise<Counts> {
+  onIdle = (connection) => {
+    counts.offered++;
+    send(connection);
+  };
+  for (const connection of idle.splice(-job.peakConnections)) onIdle(connection);
+  const result = await measured();
+  await drained();
+  return result;
+}
+
+async function openLoop(perMs: number): Promise<Counts> {
+  const startedAt = performance.now();
   let due = 0;
-  setInterval(() => {
+  const ticking = setInterval(() => {
     for (const until = perMs * (performance.now() - startedAt); due < until; due++) {
       counts.offered++;
       const connection = idle.pop();
@@ -83,11 +117,32 @@ else {
       else send(connection);
     }
   }, tickMs);
+  const result = await measured();
+  clearInterval(ticking);
+  await drained();
+  return result;
 }
-await pause(job.warmUpMs);
-for (const what of Object.keys(counts) as (keyof typeof counts)[]) counts[what] = 0;
-const from = performance.now();
-await pause(job.durationMs);
-isOver = true;
-const overloaded: Overloaded = { ...counts, elapsedMs: performance.now() - from };
+
+const sum = (all: readonly Counts[]): Counts => {
+  const total = (what: keyof Counts): number => all.reduce((so, one) => so + one[what], 0);
+  return {
+    elapsedMs: total("elapsedMs"),
+    offered: total("offered"),
+    acquired: total("acquired"),
+    refused: total("refused"),
+    other: total("other"),
+    unsent: total("unsent"),
+  };
+};
+
+for (let from = 0; from < job.connections; from += openingMax)
+  await Promise.all(Array.from({ length: Math.min(openingMax, job.connections - from) }, open));
+await closedLoop(); // a new process is slow at first
+const [peaks, overloads]: [Counts[], Counts[]] = [[], []];
+for (let round = 0; round < job.rounds; round++) {
+  const peak = await closedLoop();
+  peaks.push(peak);
+  overloads.push(await openLoop((job.factor * peak.acquired) / peak.elapsedMs));
+}
+const overloaded: Overloaded = { peak: sum(peaks), overload: sum(overloads) };
 process.stdout.write(`${JSON.stringify(overloaded)}\n`, () => process.exit(0));
