@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
 import { policyDefault } from "../src/core/limits.js";
 import { MemoryData, MemoryStore } from "../src/engines/memory/store.js";
 import { Leases } from "../src/service/leases.js";
@@ -39,6 +40,7 @@ test("a waiter whose grant is on its way when the server stops is told of it", a
   // Both stand in line once a call that came after theirs is answered.
   await leases.inspect(space, "job");
   const released = leases.release(releasing("one"));
+  await turn(); // decided and handed to the writer, whose answer can only come in a later turn
   leases.close();
   const [won, lost] = await Promise.allSettled([waiting, behind]);
   await released;
@@ -60,6 +62,7 @@ test("a grant that its waiter could not hear is taken back when the server stops
   });
   await leases.inspect(space, "job");
   const released = leases.release(releasing("one"));
+  await turn(); // decided and handed to the writer, whose answer can only come in a later turn
   gone.abort();
   await assert.rejects(waiting);
   await released;

@@ -73,9 +73,12 @@ export class Waiting {
     });
   }
 
-  async acquire(claim: Claim, wait: Wait | null): Promise<Acquired> {
+  acquire(claim: Claim, wait: Wait | null): Promise<Acquired> {
     const ticket = ticketOf(claim);
-    if (ticket === null) return this.#noting(claim, wait);
+    return ticket === null ? this.#noting(claim, wait) : this.#repeatable(ticket, claim, wait);
+  }
+
+  async #repeatable(ticket: string, claim: Claim, wait: Wait | null): Promise<Acquired> {
     this.#unghost(claim);
     this.#asking.set(ticket, (this.#asking.get(ticket) ?? 0) + 1);
     try {
@@ -89,15 +92,16 @@ export class Waiting {
 
   /** Takes note if the caller is told of a lease that an earlier call was granted. */
   async #noting(claim: Claim, wait: Wait | null): Promise<Acquired> {
-    const acquired = await this.#acquire(claim, wait);
+    const acquired = await (wait === null || wait.ms === 0
+      ? this.#acquireNow(claim)
+      : this.#acquireOrWait(claim, wait));
     const { outcome } = acquired;
     const isEarlier = "granted" in outcome && outcome.granted.lock.lease.id !== claim.leaseId;
     if (isEarlier && !wait?.gone.aborted) this.#hear(outcome.granted.lock.lease.id);
     return acquired;
   }
 
-  async #acquire(claim: Claim, wait: Wait | null): Promise<Acquired> {
-    if (wait === null || wait.ms === 0) return this.#acquireNow(claim);
+  async #acquireOrWait(claim: Claim, wait: Wait): Promise<Acquired> {
     const earlier = this.queues.withTicketOf(claim);
     if (earlier !== undefined && earlier.claim.request?.fingerprint !== claim.request?.fingerprint) {
       // What was granted counts, not who stands in line: the one in line may be the one that differs.

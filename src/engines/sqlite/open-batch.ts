@@ -1,11 +1,21 @@
 /** A batch while it gathers: what it will write, and who waits until that is durable. */
-import type { Write } from "../../core/decision.js";
+import type { Decide, Write } from "../../core/decision.js";
 import type { FeedEvent } from "../../core/records.js";
 import { StoreError } from "../../store/store.js";
 
-interface Waiting {
-  readonly resolve: () => void;
-  readonly reject: (error: StoreError) => void;
+/** A decision that was asked for. */
+export interface Asked {
+  readonly decide: Decide<unknown>;
+  readonly signal: AbortSignal | undefined;
+  readonly resolve: (reply: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** A reply that may be told once its batch is durable. */
+export interface Waiting {
+  readonly reply: unknown;
+  readonly resolve: (reply: unknown) => void;
+  readonly reject: (error: Error) => void;
 }
 
 /** Writes on their way to the disk, and who waits for them. */

@@ -28,7 +28,7 @@ import { KeeperThread } from "./keeper-thread.js";
 import { fromLines, parseLine, toLines } from "./lines.js";
 import type { FromWriter, Opened, ToWriter, WriterOptions } from "./messages.js";
 import type { SqliteOptions } from "./open.js";
-import { checkKeys, OpenBatch } from "./open-batch.js";
+import { type Asked, checkKeys, OpenBatch, type Waiting } from "./open-batch.js";
 import { Reader } from "./reader.js";
 import { readFailure } from "./schema.js";
 import { LayeredView, ReadCache } from "./view.js";
@@ -54,7 +54,7 @@ export class SqliteStore implements Store {
   #trouble = "the data file is being opened";
   #gathering = new OpenBatch(1);
   #flying: OpenBatch | null = null;
-  #flushScheduled = false;
+  #asked: Asked[] = [];
   #durableSeq = 0;
   #appliedSeq = 0;
   #nextEvent = 1;
@@ -97,29 +97,40 @@ export class SqliteStore implements Store {
     });
   }
 
+  /** Decided with all others of this turn of the event loop, one right after the other, and committed with them. */
   transact<Reply>(_keys: readonly Key[], decide: Decide<Reply>, signal?: AbortSignal): Promise<Reply> {
-    const reader = this.#reader;
-    if (this.#state !== "open" || reader === null || this.#closing !== null)
-      return Promise.reject(this.#refusal());
-    if (signal?.aborted) return Promise.reject(new StoreError("unavailable", "cancelled before it began"));
-    const view = new LayeredView(this.#clock.now(), this.#recent, this.#cache, reader);
+    if (this.#closing !== null) return Promise.reject(this.#refusal());
+    return new Promise((resolve, reject) => {
+      this.#asked.push({ decide, signal, resolve, reject } as Asked);
+      if (this.#asked.length === 1) setImmediate(() => this.#decideAll());
+    });
+  }
+
+  #decideAll(): void {
+    const asked = this.#asked;
+    this.#asked = [];
+    for (const one of asked) this.#decide(one);
+    this.#flush();
+  }
+
+  #decide({ decide, signal, resolve, reject }: Asked): void {
     try {
+      if (signal?.aborted) throw new StoreError("unavailable", "cancelled before it began");
+      const view = new LayeredView(this.#clock.now(), this.#recent, this.#cache, this.#readable());
       const decision = decide(view);
       if ("need" in decision)
         throw new StoreError("unsupported", "a decision asked for what this engine had already shown");
       const { reply, writes, events } = decision;
       checkKeys(writes);
-      if (writes.length > 0 || events.length > 0) return this.#join(writes, events, reply);
-      return view.newestSeq <= this.#durableSeq
-        ? Promise.resolve(reply)
-        : this.#durable(view.newestSeq, reply);
+      if (writes.length > 0 || events.length > 0) this.#join(writes, events, { reply, resolve, reject });
+      else if (view.newestSeq <= this.#durableSeq) resolve(reply);
+      else this.#batchOf(view.newestSeq).waiting.push({ reply, resolve, reject });
     } catch (error) {
-      // A bug in a rule, or a file that cannot be read: nothing was joined to a batch.
-      return Promise.reject(error);
+      reject(error as Error); // nothing was joined to a batch
     }
   }
 
-  #join<Reply>(writes: readonly Write[], events: readonly FeedEvent[], reply: Reply): Promise<Reply> {
+  #join(writes: readonly Write[], events: readonly FeedEvent[], waiting: Waiting): void {
     const batch = this.#gathering;
     this.#recent.apply(writes, batch.seq);
     for (const write of writes) {
@@ -127,24 +138,12 @@ export class SqliteStore implements Store {
       this.#cache.delete(write.key);
     }
     for (const event of events) batch.events.push(event);
-    this.#scheduleFlush();
-    return new Promise((resolve, reject) => batch.waiting.push({ resolve: () => resolve(reply), reject }));
+    batch.waiting.push(waiting);
   }
 
-  /** Resolves once batch `seq`, which was read from, is durable. */
-  #durable<Reply>(seq: number, reply: Reply): Promise<Reply> {
-    const batch = this.#flying?.seq === seq ? this.#flying : this.#gathering;
-    return new Promise((resolve, reject) => batch.waiting.push({ resolve: () => resolve(reply), reject }));
-  }
-
-  #scheduleFlush(): void {
-    if (this.#flushScheduled || this.#flying !== null) return;
-    this.#flushScheduled = true;
-    // After the requests that are already here have been read: they share this commit.
-    setImmediate(() => {
-      this.#flushScheduled = false;
-      this.#flush();
-    });
+  /** The batch that must be durable before what was read from it may be told. */
+  #batchOf(seq: number): OpenBatch {
+    return this.#flying?.seq === seq ? this.#flying : this.#gathering;
   }
 
   #flush(): void {
@@ -207,7 +206,7 @@ export class SqliteStore implements Store {
     // The next commit goes out before the replies of this one are written: disk and replies overlap.
     this.#flush();
     this.#feed.append(batch.events);
-    for (const waiting of batch.waiting) waiting.resolve();
+    for (const { resolve, reply } of batch.waiting) resolve(reply);
     if (batch.events.length > 0) this.#feed.ring();
   }
 
@@ -363,9 +362,8 @@ export class SqliteStore implements Store {
 
   /** Finishes what is on its way and takes nothing new. */
   async #close(): Promise<void> {
-    this.#flush();
-    while (this.#flying !== null && this.#state === "open")
-      await this.#durable(this.#flying.seq, undefined).catch(() => undefined);
+    this.#decideAll();
+    while (this.#flying !== null && this.#state === "open") await passed(this.#flying);
     this.#state = "closed";
     clearInterval(this.#ticker);
     clearTimeout(this.#reopenTimer);
@@ -396,3 +394,7 @@ export class SqliteStore implements Store {
       : new StoreError("unavailable", this.#trouble);
   }
 }
+
+/** Resolves when the batch is durable, or is certain not to be. */
+const passed = (batch: OpenBatch): Promise<unknown> =>
+  new Promise((resolve) => batch.waiting.push({ reply: null, resolve, reject: resolve }));
