@@ -109,7 +109,7 @@ export class Waiting {
       return isWaitable(now.outcome) ? { ...now, outcome: { refused: "request_reused" } } : now;
     }
     const full = earlier === undefined ? this.queues.full(claim) : null;
-    if (full === null) return this.#wait(claim, wait);
+    if (full === null) return this.#waitFresh(claim, wait);
     const now = await this.#acquireNow(claim);
     if ("granted" in now.outcome) return now;
     throw new StoreError("unavailable", `${full}: try again later, or without wait_seconds`);
@@ -126,6 +126,20 @@ export class Waiting {
 
   #answer(claim: Claim, outcome: Acquired["outcome"]): Acquired {
     return { claim, outcome, waiters: "granted" in outcome ? 0 : this.queues.count(claim.space, claim.name) };
+  }
+
+  /**
+   * Who takes over a place in line may be served by a step that was decided before it called. What that step left of the
+   * lease's time is counted from too early a moment for this caller: it asks again.
+   */
+  async #waitFresh(claim: Claim, wait: Wait): Promise<Acquired> {
+    const { store } = this.steps;
+    const askedAt = store.now();
+    const acquired = await this.#wait(claim, wait);
+    const { outcome } = acquired;
+    if (!("granted" in outcome) || outcome.granted.now >= askedAt) return acquired;
+    const left = { ...wait, ms: wait.ms - (store.now() - askedAt) };
+    return left.ms > 0 ? this.#acquireOrWait(claim, left) : this.#acquireNow(claim);
   }
 
   async #wait(asked: Claim, wait: Wait): Promise<Acquired> {

@@ -127,6 +127,24 @@ describe("a wait on a slow disk", () => {
   });
 });
 
+describe("a repeat that takes over a place in line", () => {
+  inWorld(
+    "is told what is left as of its own call, however long the first one's commit takes",
+    async (world) => {
+      await world.acquire("job", "one", { ttlMs: 1000 });
+      world.commitMs = 5000;
+      const again = { request: { id: "r", fingerprint: "f" }, proof: "one", ttlMs: 2000 };
+      const first = world.wait("job", "two", waitMs, again);
+      await world.scheduler.sleep(3000); // what the first one was given is over by now, and nobody was told yet
+      const askedAt = Math.floor(world.scheduler.now());
+      const { outcome } = await world.wait("job", "three", waitMs, again);
+      await first.catch(() => undefined);
+      assert.ok("granted" in outcome, JSON.stringify(outcome));
+      assert.ok(outcome.granted.now >= askedAt, `counted from ${outcome.granted.now}, asked at ${askedAt}`);
+    },
+  );
+});
+
 describe("a request id that is used again with another body", () => {
   const request = (fingerprint: string) => ({ request: { id: "r", fingerprint } });
 
