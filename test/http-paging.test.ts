@@ -146,6 +146,14 @@ for (const id of ["listLocks", "listJobs"] as const)
         token: adminToken,
         body: { name: `scoped-${id}`, role: "observer", scopes: ["page/*7"] },
       });
+      const { next_cursor } = await ok(server, id, { token: made.token, query: { limit: "3" } });
+      const told = Buffer.from(next_cursor ?? "", "base64url").toString("latin1");
+      assert.ok(
+        !told.includes("page"),
+        `the place is sealed: it may be a name that must not be seen: ${told}`,
+      );
+      const query = { cursor: `${next_cursor?.slice(0, -4)}AAAA` };
+      await refused(server, id, { token: made.token, query }, 422, "invalid_input");
       const seen = (await all(id, { limit: "100" }, made.token)).flat();
       assert.deepEqual(
         seen,

@@ -100,15 +100,3 @@ export function pageLimit(call: Call, text: string = pageDefault): number {
   pages.take(call.identity, limit, call.reply);
   return limit;
 }
-
-export const toCursor = (sort: string | null): string | null =>
-  sort === null ? null : Buffer.from(sort).toString("base64url");
-
-/** The place a cursor stands for; it must lie in the caller's space. */
-export function fromCursor(call: Call, cursor: string | undefined): string | null {
-  if (cursor === undefined || cursor === "") return null;
-  const sort = Buffer.from(cursor, "base64url").toString();
-  return sort.startsWith(`${call.space}/`) && /^[\x20-\x7e]+$/.test(sort)
-    ? sort
-    : refuse("invalid_input", "This cursor is not one that this list gave: start again without it.");
-}

@@ -12,16 +12,8 @@ import type {
   ReleaseJobRequest,
 } from "../../wire/jobs.js";
 import { type Answer, ok, problem, refuse } from "./answer.js";
-import {
-  type Call,
-  fromCursor,
-  type Handler,
-  nameOf,
-  pageLimit,
-  pathName,
-  requestOf,
-  toCursor,
-} from "./call.js";
+import { type Call, type Handler, nameOf, pageLimit, pathName, requestOf } from "./call.js";
+import { fromCursor, toCursor } from "./cursor.js";
 import { acquire, asked, caller, defaultTtl, isTrue, newLeaseId } from "./locks.js";
 import { ownerOf } from "./present.js";
 import { jobRefusal, reasonsOf, withinSight } from "./refusals.js";
@@ -216,5 +208,5 @@ export const listJobs: Handler = async (call) => {
   const jobs = page.holdings.map((holding) =>
     call.desk.present.job(holding.lock.name, holding.lock, holding, holding.lock.token),
   );
-  return ok({ jobs, next_cursor: toCursor(page.next) });
+  return ok({ jobs, next_cursor: toCursor(call, page.next) });
 };

@@ -14,7 +14,8 @@ import type {
 } from "../../wire/locks.js";
 import type { ForceReleaseRequest } from "../../wire/operate.js";
 import { type Answer, ok, refuse } from "./answer.js";
-import { type Call, fromCursor, type Handler, pageLimit, pathName, requestOf, toCursor } from "./call.js";
+import { type Call, type Handler, pageLimit, pathName, requestOf } from "./call.js";
+import { fromCursor, toCursor } from "./cursor.js";
 import { onDeparture } from "./departure.js";
 import { lockRefusal, withinSight } from "./refusals.js";
 
@@ -174,7 +175,12 @@ export const listLocks: Handler = async (call) => {
   const locks = page.holdings.map((holding) =>
     present.heldLock(holding, leases.queues.count(call.space, holding.lock.name)),
   );
-  return ok({ locks, total: locks.length, prefix: query.prefix ?? null, next_cursor: toCursor(page.next) });
+  return ok({
+    locks,
+    total: locks.length,
+    prefix: query.prefix ?? null,
+    next_cursor: toCursor(call, page.next),
+  });
 };
 
 export const isTrue = (flag: string | undefined): boolean => flag === "true" || flag === "1";

@@ -6,7 +6,8 @@ import type { TokenAct, TokenNameGiven } from "../../service/tokens.js";
 import type { AuditQuery } from "../../wire/operate.js";
 import type { CreateTokenRequest } from "../../wire/tokens.js";
 import { type Answer, ok, problem, refuse } from "./answer.js";
-import { type Call, fromCursor, type Handler, pageLimit, toCursor } from "./call.js";
+import { type Call, type Handler, pageLimit } from "./call.js";
+import { fromCursor, toCursor } from "./cursor.js";
 
 const refusals: Readonly<Record<(TokenRefusal | TokenNameGiven)["refused"], () => Answer>> = {
   name_taken: () =>
@@ -116,5 +117,8 @@ export const listAudit: Handler = async (call) => {
     const when = wallAt === undefined ? call.desk.present.instants.text(at) : new Date(wallAt).toISOString();
     return [{ ...fields, at: when }];
   });
-  return ok({ records, next_cursor: rows.length === limit ? toCursor(rows.at(-1)?.sort ?? null) : null });
+  return ok({
+    records,
+    next_cursor: rows.length === limit ? toCursor(call, rows.at(-1)?.sort ?? null) : null,
+  });
 };
