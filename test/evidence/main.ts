@@ -22,13 +22,14 @@ const say = (line: string): void => void process.stdout.write(`${line}\n`);
 
 /** The rows that were named; all without a name. */
 function chosen<Row extends { readonly name: string }>(
+  option: string,
   rows: readonly Row[],
   names: string | undefined,
 ): readonly Row[] {
   if (names === undefined) return rows;
   const wanted = names.split(",");
   const strange = wanted.filter((name) => !rows.some((row) => row.name === name));
-  if (strange.length > 0) throw new Error(`there is no ${strange.join(", ")}`);
+  if (strange.length > 0) throw new Error(`${option}: there is no ${strange.join(", ")}`);
   return rows.filter(({ name }) => wanted.includes(name));
 }
 
@@ -48,22 +49,29 @@ function read(args: readonly string[]): { options: Options; only: typeof section
   if (values.help === true) return null;
   const seconds = Number(values.seconds ?? 20);
   const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31));
-  if (!(seconds >= 1) || !Number.isInteger(seed)) throw new Error("--seconds and --seed are numbers");
+  if (!(seconds >= 1)) throw new Error(`--seconds ${values.seconds}: give a number of at least 1`);
+  if (!Number.isInteger(seed)) throw new Error(`--seed ${values.seed}: give a whole number`);
   return {
     options: {
-      engines: chosen(engines, values.engine),
-      faults: chosen(faults, values.fault),
+      engines: chosen("--engine", engines, values.engine),
+      faults: chosen("--fault", faults, values.fault),
       seconds,
       seed,
       keepIn: mkdtempSync(join(tmpdir(), "holdfast-evidence-")),
       say,
     },
-    only: chosen(sections, values.only),
+    only: chosen("--only", sections, values.only),
   };
 }
 
 async function main(args: readonly string[]): Promise<number> {
-  const asked = read(args);
+  let asked: ReturnType<typeof read>;
+  try {
+    asked = read(args);
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n${usage}`);
+    return 2;
+  }
   if (asked === null) {
     process.stdout.write(usage);
     return 0;

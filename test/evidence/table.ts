@@ -24,6 +24,10 @@ export const unknownOf = ({ results }: Cell): number =>
 
 export const isRed = (cell: Cell): boolean => reasons(cell).length > 0;
 
+/** A promise was broken, or could not be judged; any other red cell only showed too little. */
+const isBroken = (cell: Cell): boolean =>
+  violationsOf(cell) > 0 || unknownOf(cell) > 0 || cell.failure !== undefined;
+
 /** Why a cell is red; empty when it is green. */
 export function reasons(cell: Cell): string[] {
   return [
@@ -38,7 +42,7 @@ export function reasons(cell: Cell): string[] {
 }
 
 const shortage = (little: Cell["tooLittle"][number]): string =>
-  `${little.situation} ${little.reached} times, less than ${little.needed}: the run shows too little`;
+  `${little.situation} ${little.reached} times, less than ${little.needed}: the run shows too little (on a slow machine give it more time with --seconds)`;
 
 export const tableHead = (): string => line(heads);
 
@@ -53,7 +57,7 @@ export const tableRow = (cell: Cell): string =>
     cell.tally.unknown ?? 0,
     violationsOf(cell),
     unknownOf(cell),
-    isRed(cell) ? "RED" : "ok",
+    isRed(cell) ? (isBroken(cell) ? "RED" : "RED: showed too little") : "ok",
   ]);
 
 const widths = [8, 13, 10, 11, 8, 10, 13, 11, 8, 4];
