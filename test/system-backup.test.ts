@@ -155,7 +155,7 @@ describe("a backup of a running server", () => {
         assert.equal(ended.code, 0, ended.text);
         assert.deepEqual(
           { ...jsonOf(ended), leases_ended: 0 },
-          { ok: true, path: join(data, "holdfast.db"), quiet_ms: 0, leases_ended: 0 },
+          { path: join(data, "holdfast.db"), quiet_ms: 0, leases_ended: 0 },
         );
         await using restored = await startServer({ dataDir: data, cwd: "/" });
         const caller = new Client(restored.url, "secret-a");
@@ -213,7 +213,7 @@ describe("a backup of a running server", () => {
     const copy = join(dir, "offline.db");
     const made = await holdfast(["backup", copy, "--data", server.dataDir, "--json"]);
     assert.equal(made.code, 0, made.text);
-    assert.deepEqual(jsonOf(made), { ok: true, file: copy, bytes: statSync(copy).size });
+    assert.deepEqual(jsonOf(made), { file: copy, bytes: statSync(copy).size });
     assert.equal(statSync(copy).mode & 0o777, 0o600);
     const data = join(dir, "from-offline");
     assert.equal((await holdfast(["restore", copy, "--data", data, "--wait", "30m"])).code, 0);
@@ -235,4 +235,8 @@ async function saysItWaits(restored: Server, caller: Client): Promise<void> {
   assert.ok(body.retry_after_ms > 0 && body.retry_after_ms <= ttlSeconds * 1000);
 }
 
-const jsonOf = ({ stdout }: Ended): Record<string, unknown> => JSON.parse(stdout) as Record<string, unknown>;
+function jsonOf({ stdout }: Ended): Record<string, unknown> {
+  const { schema_version, ok, data } = JSON.parse(stdout) as Record<string, unknown>;
+  assert.deepEqual([schema_version, ok], [1, true]);
+  return data as Record<string, unknown>;
+}

@@ -19,7 +19,12 @@ interface TokenRow {
 }
 
 const lines = ({ stdout }: Ended): string[] => stdout.trimEnd().split("\n");
-const rowsOf = (ended: Ended): TokenRow[] => (JSON.parse(ended.stdout) as { tokens: TokenRow[] }).tokens;
+const dataOf = <Data>({ stdout }: Ended): Data => {
+  const { schema_version, ok, data } = JSON.parse(stdout) as { schema_version: 1; ok: true; data: Data };
+  assert.deepEqual([schema_version, ok], [1, true]);
+  return data;
+};
+const rowsOf = (ended: Ended): TokenRow[] => dataOf<{ tokens: TokenRow[] }>(ended).tokens;
 
 async function statusOf(url: string, token: string, path = "/whoami"): Promise<number> {
   const client = new Client(url, token);
@@ -80,7 +85,7 @@ describe("holdfast token", () => {
   });
 
   test("rotate replaces the secret, revoke ends it, by name or id", async () => {
-    const first = JSON.parse((await done("create", "--name", "worker-1", "--json")).stdout) as TokenRow;
+    const first = dataOf<TokenRow>(await done("create", "--name", "worker-1", "--json"));
     const [second = ""] = lines(await done("rotate", "worker-1"));
     assert.deepEqual(
       [await statusOf(server.url, first.token ?? ""), await statusOf(server.url, second)],

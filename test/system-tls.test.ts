@@ -56,6 +56,14 @@ describe("TLS", { concurrency: 1 }, () => {
     assert.match(distrust.stderr, /certificate is not trusted \(\w+\)\. .*NODE_EXTRA_CA_CERTS/);
     const trust = await holdfast(["token", "list"], { env: { ...env, NODE_EXTRA_CA_CERTS: cert } });
     assert.equal(trust.code, 0, trust.text);
+    const looked = await holdfast(["status"], { env: { ...env, NODE_EXTRA_CA_CERTS: cert } });
+    assert.equal(looked.code, 0, looked.text);
+    const unsure = await holdfast(["status"], { env });
+    assert.equal(unsure.code, 5, unsure.text);
+    assert.match(
+      unsure.stderr,
+      /No reply from https:.*certificate is not trusted \(\w+\)\. .*NODE_EXTRA_CA_CERTS/,
+    );
     for (const caller of [client, stranger, plain]) caller.close();
     child.kill("SIGTERM");
     const [code] = await once(child, "exit");

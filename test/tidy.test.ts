@@ -26,7 +26,13 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   faces: ["core", "store", "service", "wire", "client", "verify"],
 };
 /** Folders that must run anywhere name the only packages (and node: modules) they may use. */
-const MAY_USE: Record<string, readonly string[]> = { core: [], wire: ["typebox"], client: [] };
+const MAY_USE: Record<string, readonly string[]> = {
+  core: [],
+  wire: ["typebox"],
+  client: [],
+  // Loaded only where a thread is asked for.
+  "client/node": ["node:worker_threads"],
+};
 
 const ENGINE_NAME = /sqlite|postgres|\betcd|["'`]git:|["'`]memory:?["'`]|\b\w*memory(?:store|engine)\b/i;
 const MAY_NAME_ENGINES = /^src\/(?:engines\/|faces\/cli\/|serve\.ts|main\.ts|(?:.*\/)?config\b)/;
@@ -321,7 +327,8 @@ function isAllowed(path: string, used: Import): boolean {
   const [, layer = "", folder = "", deeper] = path.split("/");
   const allowed = MAY_IMPORT[layer];
   if (allowed === undefined) return path.split("/").length === 2; // src/x.ts wires all; an unknown folder nothing
-  if (!used.from.startsWith(".")) return MAY_USE[layer]?.includes(packageName(used.from)) ?? true;
+  if (!used.from.startsWith("."))
+    return (MAY_USE[`${layer}/${folder}`] ?? MAY_USE[layer])?.includes(packageName(used.from)) ?? true;
   const [top, otherLayer = "", otherFolder] = target(path, used).split("/");
   if (top !== "src") return false;
   if (otherLayer !== layer)

@@ -1,16 +1,19 @@
 // `holdfast verify` against real servers: what it reports, that it leaves nothing behind however it ends, what it
-// refuses, that it heeds a rate limit, and that a service which breaks its promises does not get away with it.
+// refuses, what it says when the server or a token goes away, that it heeds a rate limit, and that a service which breaks its promises does not get away with it.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { check } from "../src/verify/check.js";
 import { resultFromJson } from "../src/verify/report/json.js";
+import { situations } from "../src/verify/report/situations.js";
+import { situationText } from "../src/verify/report/words.js";
 import type { Result } from "../src/verify/result.js";
+import { workloads } from "../src/verify/workloads/all.js";
 import { adminToken, call, freePort, mainFile, type Server, startServer, temporaryDir } from "./server.js";
 import { type Ended, holdfast } from "./system-program.js";
 
@@ -22,6 +25,25 @@ const reports = temporaryDir("holdfast-verify-");
 const verify = (url: string, ...more: string[]): Promise<Ended> =>
   holdfast(["verify", "--url", url, ...more], { env: { HOLDFAST_TOKEN: "secret-a" }, cwd: reports });
 const reportOf = (name: string): Result => resultFromJson(readFileSync(join(reports, name), "utf8"));
+
+/** A bearer token of a worker in a space of its own or the usual one, made by the operator. */
+async function workerToken(server: Server, name: string, space = "default"): Promise<Made> {
+  const { body } = await call<Made>(server, "POST", "/tokens", {
+    token: adminToken,
+    headers: { "holdfast-space": space },
+    body: { name, role: "worker" },
+  });
+  return body;
+}
+
+interface Made {
+  readonly id: string;
+  readonly token: string;
+}
+
+async function untilHeld(server: Server, count: number): Promise<void> {
+  while ((await namesHeld(server)).length < count) await delay(20);
+}
 
 async function namesHeld(server: Server): Promise<string[]> {
   const path = "/locks?prefix=verify-&limit=1000";
@@ -44,7 +66,10 @@ describe("holdfast verify", () => {
     assert.equal(ended.code, 0, ended.text);
     assert.equal(outcome, "ok");
     assert.deepEqual(principals, ["runner-1", "runner-2"]);
-    assert.match(ended.stdout, /^workload +names +operations +lost replies +violations +unknown\nmutex +5 /);
+    assert.match(
+      ended.stdout,
+      /^workload +names +operations +lost replies +violations +undecided\nmutex +5 /,
+    );
     assert.match(
       ended.stdout,
       new RegExp(`No violation found: [\\d,]+ operations in 1\\d s, seed ${seed}\n$`),
@@ -71,15 +96,24 @@ describe("holdfast verify", () => {
     const ended = await verify(
       server.url,
       "--duration",
-      "2s",
+      "5s",
       "--workloads",
-      "mutex,counter",
+      "mutex,counter,mutex",
       "--seed",
       "7",
       "--json",
     );
-    const summary = JSON.parse(ended.stdout) as Summary;
+    const {
+      schema_version,
+      ok,
+      data: summary,
+    } = JSON.parse(ended.stdout) as {
+      schema_version: 1;
+      ok: true;
+      data: Summary;
+    };
     assert.equal(ended.code, 0, ended.text);
+    assert.deepEqual([schema_version, ok], [1, true]);
     assert.deepEqual([summary.outcome, summary.seed, summary.leftBehind], ["ok", 7, []]);
     assert.deepEqual(
       summary.workloads.map(({ workload, history }) => [workload, history]),
@@ -100,49 +134,158 @@ describe("holdfast verify", () => {
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
       output += text;
     });
-    while ((await namesHeld(server)).length < 5) await delay(20);
+    await untilHeld(server, 5);
     child.kill("SIGINT");
     const [code] = await once(child, "close");
     assert.equal(code, 130, output);
-    assert.deepEqual((JSON.parse(output) as Summary).leftBehind, []);
+    const { ok, error } = JSON.parse(output) as { ok: false; error: { code: string; details: Summary } };
+    assert.deepEqual([ok, error.code, error.details.leftBehind], [false, "interrupted", []]);
     assert.deepEqual(await namesHeld(server), []);
   });
 
   test("refuses another machine without --yes, and whatever else cannot work, before it begins", async () => {
     const nobody = `http://127.0.0.1:${await freePort()}`;
-    const rows: [Promise<Ended>, number, RegExp][] = [
-      [verify("http://locks.example:4280"), 2, /locks\.example is not this machine\. .* add --yes/],
-      [verify("http://127.0.0.1.example"), 2, /is not this machine/],
-      [verify("http://locks.invalid:4280", "--yes"), 5, /cannot reach http:\/\/locks\.invalid:4280/],
-      [verify("ftp://localhost"), 2, /is no URL of a server/],
-      [verify(nobody), 5, /cannot reach .*ECONNREFUSED.* Is it running\?/],
-      [verify(server.url, "--workloads", "mutex,nothing"), 2, /"nothing": there are mutex, retry-storm, /],
-      [verify(server.url, "--report", "x.pdf"), 2, /name it \.html for people or \.json/],
-      [verify(server.url, "--report", "/nowhere/x.html"), 2, /cannot write into \/nowhere/],
-      [verify(server.url, "--duration", "soon"), 2, /--duration "soon"/],
-      [verify(server.url, "--seed", "-1"), 2, /--seed "-1"/],
-      [verify(server.url, "--token", "wrong"), 2, /refuses \(401\)/],
+    const here = server.url;
+    await using elsewhere = await webServer();
+    const stranger = await workerToken(server, "stranger", "elsewhere");
+    mkdirSync(join(reports, "folder.html"));
+    const rows: [() => Promise<Ended>, number, RegExp][] = [
+      [() => verify("http://locks.example:4280"), 2, /locks\.example is not this machine\. .* add --yes/],
+      [() => verify("http://127.0.0.1.example"), 2, /is not this machine/],
+      [() => verify("http://locks.invalid:4280", "--yes"), 5, /cannot reach http:\/\/locks\.invalid:4280/],
+      [() => verify("ftp://localhost"), 2, /is no URL of a server/],
+      [() => verify("http://me:hunter2@127.0.0.1:1"), 2, /^(?!.*hunter2).*a user or a password/],
+      [() => verify("ftp://me:hunter2@127.0.0.1"), 2, /^(?!.*hunter2).*a user or a password/],
+      [() => verify(nobody), 5, /cannot reach .*ECONNREFUSED.* Is it running\?/],
+      [() => holdfast(["verify", "--server", nobody, "--token", "x"]), 5, /cannot reach .*ECONNREFUSED/],
+      [() => verify(here, "--server", nobody), 2, /--url and --server say the same thing twice/],
       [
-        verify(server.url, "--token", "secret-v"),
+        () => holdfast(["verify", "--data", reports, "--token", "x"]),
+        3,
+        /no server runs on .* holdfast serve --data/,
+      ],
+      [() => verify(here.replace("http:", "https:")), 5, /does not speak TLS there: use http:\/\//],
+      [() => verify(elsewhere.url), 2, /is not a Holdfast server: GET \/whoami answered 404 and no JSON/],
+      [() => verify(here, "--workloads", "mutex,nothing"), 2, /"nothing": there are mutex, retry-storm, /],
+      [() => verify(here, "--workloads", "mutex,"), 2, /"mutex,": a name is missing beside a comma/],
+      [() => verify(here, "--report", "x.pdf"), 2, /name it \.html for people or \.json/],
+      [() => verify(here, "--report", "/nowhere/x.html"), 2, /cannot write into \/nowhere: there is no such/],
+      [() => verify(here, "--report", "folder.html"), 2, /this is a directory, name a file/],
+      [() => verify(here, "--report", join(mainFile, "x.html")), 2, /main\.js is not a directory/],
+      [() => verify(here, "--duration", "soon"), 2, /--duration "soon"/],
+      [() => verify(here, "--duration", "25d"), 2, /--duration 25d: give from 5s, .* to 24h/],
+      [() => verify(here, "--duration", "4s"), 2, /--duration 4s: give from 5s/],
+      [() => verify(here, "--seed", "-1"), 2, /--seed "-1"/],
+      [() => verify(here, "--token", "wrong"), 2, /refuses \(401\) the --token/],
+      [() => verify(here, "--token", "secret-a", "wrong"), 2, /refuses \(401\) the second --token/],
+      [
+        () => holdfast(["verify", "--url", here], { env: { HOLDFAST_TOKEN: "wrong" } }),
         2,
-        /refuses \(403\).* needs a worker's token for names as verify-/,
+        /the token from HOLDFAST_TOKEN/,
+      ],
+      [
+        () => verify(here, "--token", "secret-a", "secret-v"),
+        2,
+        /refuses \(403\) the second --token \(viewer\).* needs a worker's token for names as verify-/,
+      ],
+      [
+        () => verify(here, "--token", "secret-a", stranger.token),
+        2,
+        /different spaces \(the first --token of "default", the second --token of "elsewhere"\)/,
       ],
     ];
-    for (const [ended, code, says] of rows) {
-      const { code: found, stderr } = await ended;
+    const look = async ([run, code, says]: (typeof rows)[number]): Promise<void> => {
+      const { code: found, stderr } = await run();
       assert.match(stderr, says);
+      assert.doesNotMatch(stderr, /Verifying/, "only what passed these checks begins");
       assert.equal(found, code, stderr);
-    }
+    };
+    // A few at a time: each is a process.
+    while (rows.length > 0) await Promise.all(rows.splice(0, 4).map(look));
+  });
+
+  test("prints the verdict also where a report cannot be written in the end", async () => {
+    const folder = join(reports, "goes-away");
+    mkdirSync(folder);
+    const file = join(folder, "x.json");
+    const running = verify(
+      server.url,
+      "--duration",
+      "5s",
+      "--workloads",
+      "mutex",
+      "--report",
+      file,
+      "kept.json",
+    );
+    await untilHeld(server, 1);
+    rmSync(folder, { recursive: true });
+    const ended = await running;
+    assert.equal(ended.code, 1, ended.text);
+    assert.match(ended.stdout, /No violation found/);
+    assert.match(ended.stderr, /--report .*x\.json was not written: ENOENT/);
+    assert.equal(reportOf("kept.json").outcome, "ok");
+  });
+
+  test("a token that is revoked meanwhile is named, and ends the run", async () => {
+    const { id, token } = await workerToken(server, "short-lived");
+    const running = verify(
+      server.url,
+      "--duration",
+      "5m",
+      "--workloads",
+      "mutex",
+      "--token",
+      "secret-a",
+      token,
+    );
+    await untilHeld(server, 2);
+    await call(server, "DELETE", `/tokens/${id}`, { token: adminToken });
+    const ended = await running;
+    assert.equal(ended.code, 2, ended.text);
+    assert.match(
+      ended.stdout,
+      /^refused \(401\) the second --token \(short-lived\) from [\d.]+ s on: it was revoked/,
+    );
+    assert.deepEqual(await namesHeld(server), []);
   });
 });
 
-test("a rate limit is heeded: few calls are refused, and none of them leaves a mark", async () => {
-  await using server = await startServer({ env: { HOLDFAST_RATE_LIMIT: "60" } });
-  await verify(server.url, "--duration", "8s", "--workloads", "mutex,tokens", "--report", "slow.json");
-  const { workloads, outcome, leftBehind } = reportOf("slow.json");
+test("a server that goes away is said to be gone, and what was never sent is no operation", async () => {
+  await using server = await startServer();
+  const running = verify(server.url, "--duration", "8s", "--report", "gone.json", "--json");
+  await untilHeld(server, 5);
+  server.kill("SIGKILL");
+  const ended = await running;
+  assert.equal(ended.code, 5, ended.text);
+  const { ok, error } = JSON.parse(ended.stdout) as { ok: false; error: { code: string; message: string } };
+  assert.deepEqual([ok, error.code], [false, "unavailable"]);
+  assert.match(error.message, /the server could not be reached from \d+\.\d s on \(\d+ calls?\)/);
+  const { workloads, unreachable, unsent } = reportOf("gone.json");
+  const replies = workloads.flatMap(({ history }) => history.operations.map(({ reply }) => reply));
+  assert.deepEqual(
+    replies.filter((reply) => reply.kind === "refused" && reply.code.startsWith("unsent")),
+    [],
+  );
+  assert.ok(unsent > 0 && unsent < 200, `${unsent}: tries become rare`);
+  assert.ok((unreachable?.calls ?? 0) >= unsent);
+});
+
+test("a rate limit is heeded: it is made use of, few calls are refused, and the run ends in time", async () => {
+  await using server = await startServer({ env: { HOLDFAST_RATE_LIMIT: "50" } });
+  // Ends within 2 × 5 + 15 s, or is killed.
+  const ended = await verify(server.url, "--duration", "5s", "--report", "slow.json");
+  assert.ok(ended.code === 0 || ended.code === 1, `${ended.code} ${ended.text}`);
+  const { workloads, outcome, leftBehind, rateLimited, durationMs } = reportOf("slow.json");
   const replies = workloads.flatMap(({ history }) => history.operations.map(({ reply }) => reply));
   const refused = replies.filter((reply) => reply.kind === "refused" && reply.code === "rate_limited").length;
-  assert.ok(refused > 0 && refused < replies.length / 5, `${refused} of ${replies.length}`);
+  assert.equal(refused, rateLimited);
+  assert.ok(refused > 0 && refused < replies.length / 3, `${refused} of ${replies.length}`);
+  const aSecond = (1000 * (replies.length - refused)) / durationMs;
+  assert.ok(aSecond > 15, `${aSecond} calls a second of 50`);
+  assert.match(ended.stdout, new RegExp(`\n${refused} calls? refused by the rate limit \\(429\\)`));
+  if (outcome === "too little")
+    assert.match(ended.stdout, /\(429\)\. Raise the limit \(HOLDFAST_RATE_LIMIT\)/);
   assert.ok(outcome !== "violated" && outcome !== "unknown", outcome);
   assert.deepEqual(leftBehind, []);
 });
@@ -165,7 +308,7 @@ test("a service that grants a name twice is found out", async () => {
   assert.ok(address !== null && typeof address === "object");
   try {
     const url = `http://127.0.0.1:${address.port}`;
-    const ended = await verify(url, "--duration", "2s", "--workloads", "mutex", "--report", "bad.html");
+    const ended = await verify(url, "--duration", "5s", "--workloads", "mutex", "--report", "bad.html");
     assert.equal(ended.code, 1, ended.text);
     assert.match(ended.stdout, /^I\d+ mutex, verify-\w+\/mutex\/n\d: /);
     assert.match(ended.stdout, /\nViolated: /);
@@ -176,4 +319,44 @@ test("a service that grants a name twice is found out", async () => {
     generous.closeAllConnections();
     generous.close();
   }
+});
+
+/** Some web server that knows nothing of leases. */
+async function webServer(): Promise<AsyncDisposable & { readonly url: string }> {
+  const server = createServer((_request, response) => {
+    response.writeHead(404, { "content-type": "text/html" }).end("<h1>Not found</h1>");
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  assert.ok(address !== null && typeof address === "object");
+  return {
+    url: `http://127.0.0.1:${address.port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+describe("docs/verify.md", () => {
+  const text = readFileSync(new URL("../../docs/verify.md", import.meta.url), "utf8");
+
+  test("lists what must be reached, as it is enforced", () => {
+    for (const { name, minimums, purpose = [] } of workloads) {
+      const needed = Object.entries(minimums).map(
+        ([situation, times]) =>
+          `${situationText(situation)} ${times}${purpose.includes(situation) ? "*" : ""}`,
+      );
+      const row = text.split("\n").find((line) => line.startsWith(`| \`${name}\` |`) && / \d+/.test(line));
+      assert.ok(row?.endsWith(`| ${needed.join(", ")} |`), `${name}: ${needed.join(", ")}`);
+    }
+  });
+
+  test("explains every count", () => {
+    const rows = Object.entries(situations).map(([name, says]) => `| ${situationText(name)} | ${says} |`);
+    for (const row of rows) assert.ok(text.includes(row), row);
+    for (const { minimums, never = {} } of workloads)
+      for (const name of [...Object.keys(minimums), ...Object.keys(never)])
+        assert.ok(name in situations, name);
+  });
 });

@@ -8,7 +8,7 @@ export type ParsedName = { readonly name: string } | { readonly invalid: string 
 
 const plain = /^[A-Za-z0-9._:/@+-]+$/;
 /** Control, format (bidi), surrogate, private use, separators, and whatever a screen does not show. */
-const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
+export const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
 
 /** A stranger's text as it may stand in a message: nothing in it acts on a terminal or turns words around. */
 export const printable = (text: string): string =>

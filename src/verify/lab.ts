@@ -41,6 +41,8 @@ export interface Workload {
   readonly run: (lab: Lab) => Promise<Tally>;
   /** By situation: how often it must have been reached in a run of a minute. */
   readonly minimums: Tally;
+  /** Situations that it exists for: each must be reached at least once in a run of any length. */
+  readonly purpose?: readonly string[];
   /** By situation that must never be reached: which invariant it would break. */
   readonly never?: Readonly<Record<string, string>>;
 }

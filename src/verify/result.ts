@@ -6,6 +6,8 @@ import type { Run, Tally, Workload } from "./lab.js";
 export interface WorkloadResult extends Run {
   readonly says: string;
   readonly verdict: Verdict;
+  /** By situation: how often it had to be reached in a run of this length. */
+  readonly needed: Tally;
   /** Situations that were not reached often enough for the run to show anything. */
   readonly tooLittle: readonly TooLittle[];
   /** By kind of call, those that wait in line left out. */
@@ -30,7 +32,27 @@ export interface Latency {
 /** `violated` before `unknown` before `too little`: the worst of all workloads. */
 export type Outcome = "ok" | "violated" | "unknown" | "too little";
 
-export interface Result {
+/** How the service answered, beside what it answered. */
+export interface Contacted {
+  /** It did not answer any more: since when, in ms of the run, and how many calls; null: it answered until the end. */
+  readonly unreachable: { readonly fromMs: number; readonly calls: number } | null;
+  /** Bearer tokens that it took at first and then refused (401): the run ends with the first of them. */
+  readonly dismissed: readonly Dismissed[];
+  /** Calls that it refused because they were too many (429). */
+  readonly rateLimited: number;
+  /** Calls that found no connection; they are no operations. */
+  readonly unsent: number;
+}
+
+export interface Dismissed {
+  readonly principal: string;
+  /** Which one: `the second token`. */
+  readonly token: string;
+  /** When, in ms of the run. */
+  readonly fromMs: number;
+}
+
+export interface Result extends Contacted {
   readonly url: string;
   readonly principals: readonly string[];
   readonly prefix: string;
@@ -50,18 +72,31 @@ export interface Result {
 const wholeMs = 60_000;
 const warmUpMs = 3000;
 
-export function judged(workload: Workload, run: Run, verdict: Verdict, ranMs: number): WorkloadResult {
+/** `purpose`: situations that must be reached at least once, however short the run. */
+export function judged(
+  workload: Workload,
+  run: Run,
+  verdict: Verdict,
+  ranMs: number,
+  purpose: readonly string[] = [],
+): WorkloadResult {
   const share = Math.min(1, Math.max(0, ranMs - warmUpMs) / (wholeMs - warmUpMs));
-  const tooLittle = Object.entries(workload.minimums).flatMap(([situation, minimum]) => {
+  const needed = Object.fromEntries(
+    Object.entries(workload.minimums).map(([situation, minimum]) => {
+      const least = purpose.includes(situation) ? 1 : 0;
+      return [situation, Math.max(least, Math.floor(minimum * share))];
+    }),
+  );
+  const tooLittle = Object.entries(needed).flatMap(([situation, times]) => {
     const reached = run.tally[situation] ?? 0;
-    const needed = Math.floor(minimum * share);
-    return reached < needed ? [{ situation, reached, needed }] : [];
+    return reached < times ? [{ situation, reached, needed: times }] : [];
   });
   const violations = [...verdict.violations, ...neverReached(workload, run.tally)];
   return {
     ...run,
     says: workload.says,
     verdict: { ...verdict, violations },
+    needed,
     tooLittle,
     latency: latencyOf(run.history.operations),
   };
@@ -80,10 +115,15 @@ const neverReached = ({ name, never = {} }: Workload, tally: Tally): Violation[]
 export function outcomeOf(
   workloads: readonly WorkloadResult[],
   leftBehind: readonly string[] | null,
+  { unreachable, dismissed }: Pick<Contacted, "unreachable" | "dismissed"> = {
+    unreachable: null,
+    dismissed: [],
+  },
 ): Outcome {
   if (workloads.some(({ verdict }) => verdict.violations.length > 0)) return "violated";
   if (workloads.some(({ verdict }) => verdict.unknown.length > 0) || leftBehind?.length !== 0)
     return "unknown";
+  if (unreachable !== null || dismissed.length > 0) return "too little";
   return workloads.some(({ tooLittle }) => tooLittle.length > 0) ? "too little" : "ok";
 }
 

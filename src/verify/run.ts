@@ -6,42 +6,25 @@ import { randomBytes } from "node:crypto";
 import { check } from "./check.js";
 import type { History } from "./history.js";
 import { monotonicMs, sleep } from "./http/clock.js";
+import { Contact } from "./http/contact.js";
 import { Exchange } from "./http/exchange.js";
 import { HttpLab, type Principal } from "./http/lab.js";
 import { type Load, Pace } from "./http/pace.js";
 import { emptied, introduced } from "./http/service.js";
 import type { Run, Tally, Workload } from "./lab.js";
-import { judged, outcomeOf, type Result, type WorkloadResult } from "./result.js";
+import { type Checked, checked, type Progress, type VerifyOptions } from "./options.js";
+import { type Contacted, judged, outcomeOf, type Result, type WorkloadResult } from "./result.js";
 import { seedFor } from "./seed.js";
-import { workloads as everyWorkload } from "./workloads/all.js";
-
-export interface VerifyOptions {
-  readonly url: string;
-  /** At least one; each is a principal of its own. */
-  readonly bearers: readonly string[];
-  readonly durationMs: number;
-  readonly workloads?: readonly Workload[];
-  readonly seed?: number;
-  readonly load?: Load;
-  /** Aborted to end the run early; it still cleans up and judges what it has. */
-  readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: Progress) => void;
-}
-
-export interface Progress {
-  readonly doing: "running" | "letting go" | "checking";
-  readonly ranMs: number;
-  readonly durationMs: number;
-  readonly operations: number;
-  /** Replies lost so far, by the workloads' own doing or not. */
-  readonly lost: number;
-}
 
 /** About half of what a server with default settings lets one bearer token ask. */
 export const loadDefault: Load = { callsPerSecond: 500, inFlightMax: 64 };
 const progressEveryMs = 250;
 /** The longest that a workload's lease or session can outlast its last call, and time to settle it. */
 const emptyWithinMs = 8000;
+/** How long workloads may take to end when the time is up: 2 s, and as long as they ran but for 15 s at most. */
+const endWithinMs = (durationMs: number): number => 2000 + Math.min(durationMs, 15_000);
+/** When the time is up, nobody waits for a service that has not answered for so long. */
+const silenceMaxMs = 3000;
 
 /** One workload on its way. */
 interface Running {
@@ -51,24 +34,36 @@ interface Running {
 }
 
 /** Rejects with a VerifyError where the run cannot begin. */
-export async function verify(options: VerifyOptions): Promise<Result> {
+export async function verify(given: VerifyOptions): Promise<Result> {
+  const options = checked(given);
   const { url, signal } = options;
   const seed = options.seed ?? randomBytes(4).readUInt32BE();
   const prefix = `verify-${randomBytes(4).toString("hex")}/`;
   const exchange = new Exchange(url, 4);
   const labs: HttpLab[] = [];
   try {
-    const principals: Principal[] = [];
-    for (const bearer of options.bearers) principals.push(await introduced(exchange, url, bearer, prefix));
+    const bearers = bearersOf(options);
+    const principals = await introduced(exchange, url, bearers, prefix);
+    options.onBegin?.();
+    const over = new AbortController();
+    const contact = new Contact(() => over.abort());
     const startedAt = new Date().toISOString();
     const beganAt = monotonicMs();
-    const running = await driven(options, { seed, prefix, principals, labs, beganAt });
+    const running = await driven(options, { seed, prefix, principals, labs, beganAt, over, contact });
     const durationMs = monotonicMs() - beganAt;
-    const letGo = async (): Promise<void> => {
-      for (const lab of labs) await lab.letGo();
-    };
-    const bearer = principals[0]?.bearer ?? "";
-    const leftBehind = await emptied(exchange, bearer, prefix, letGo, emptyWithinMs);
+    const leftBehind = await emptied(exchange, {
+      // Another may still be taken where one was not.
+      principal: principals.find(({ name }) => !contact.dismissed.has(name)) ?? firstOf(principals),
+      prefix,
+      contact,
+      letGo: async (until) => {
+        for (const lab of labs) await lab.letGo(until);
+      },
+      withinMs: isLost(contact) ? 0 : emptyWithinMs,
+    });
+    const contacted = contactedFrom(contact, beganAt, (name) => {
+      return bearers[principals.findIndex((one) => one.name === name)]?.called ?? name;
+    });
     const workloads = await judgements(options, running, durationMs, beganAt);
     return {
       url,
@@ -78,7 +73,8 @@ export async function verify(options: VerifyOptions): Promise<Result> {
       startedAt,
       durationMs,
       interrupted: signal?.aborted === true,
-      outcome: outcomeOf(workloads, leftBehind),
+      outcome: outcomeOf(workloads, leftBehind, contacted),
+      ...contacted,
       workloads,
       leftBehind,
     };
@@ -88,6 +84,51 @@ export async function verify(options: VerifyOptions): Promise<Result> {
   }
 }
 
+const places = [
+  "first",
+  "second",
+  "third",
+  "fourth",
+  "fifth",
+  "sixth",
+  "seventh",
+  "eighth",
+  "ninth",
+] as const;
+
+const bearersOf = ({ bearers, bearerNames = [] }: VerifyOptions): { bearer: string; called: string }[] =>
+  bearers.map((bearer, nth) => ({
+    bearer,
+    called: bearerNames[nth] ?? (bearers.length === 1 ? "the token" : `the ${placeText(nth)} token`),
+  }));
+
+/** `second` for 1; beyond the ninth a number. */
+export const placeText = (nth: number): string => places[nth] ?? `${nth + 1}th`;
+
+function firstOf(principals: readonly Principal[]): Principal {
+  const [first] = principals;
+  if (first === undefined) throw new Error("a run needs a principal");
+  return first;
+}
+
+const isLost = ({ silence }: Contact): boolean =>
+  silence !== null && monotonicMs() - silence.from > silenceMaxMs;
+
+function contactedFrom(contact: Contact, beganAt: number, called: (name: string) => string): Contacted {
+  const { silence, rateLimited, unsent, dismissed } = contact;
+  const told = (at: number): number => Math.max(0, Math.round(at - beganAt));
+  return {
+    unreachable: silence === null ? null : { fromMs: told(silence.from), calls: silence.calls },
+    dismissed: [...dismissed].map(([principal, at]) => ({
+      principal,
+      token: called(principal),
+      fromMs: told(at),
+    })),
+    rateLimited,
+    unsent,
+  };
+}
+
 interface Plan {
   readonly seed: number;
   readonly prefix: string;
@@ -95,20 +136,29 @@ interface Plan {
   readonly beganAt: number;
   /** Filled here, closed by whoever made the plan. */
   readonly labs: HttpLab[];
+  /** Aborted here when the time is up, or before by whoever made the plan. */
+  readonly over: AbortController;
+  readonly contact: Contact;
 }
 
 /** Runs all workloads until the time is up or the signal comes, and until each has ended. */
-async function driven(options: VerifyOptions, plan: Plan): Promise<Running[]> {
-  const { url, durationMs, signal, workloads = everyWorkload } = options;
-  const { seed, prefix, principals, labs } = plan;
+async function driven(options: Checked, plan: Plan): Promise<Running[]> {
+  const { url, durationMs, signal, workloads } = options;
+  const { seed, prefix, principals, labs, over, contact } = plan;
   const pace = new Pace(options.load ?? loadDefault);
-  const over = new AbortController();
+  const ends = new AbortController();
+  const end = (): void => ends.abort();
+  const timers: NodeJS.Timeout[] = [];
+  over.signal.addEventListener("abort", () => timers.push(setTimeout(end, endWithinMs(durationMs))));
   const stop = (): void => over.abort();
   signal?.addEventListener("abort", stop, { once: true });
   if (signal?.aborted) stop();
-  const timer = setTimeout(stop, durationMs);
-  const say = (): void => report(options, plan.beganAt, labs, over.signal.aborted ? "letting go" : "running");
-  const ticking = setInterval(say, progressEveryMs);
+  timers.push(setTimeout(stop, durationMs));
+  const tick = (): void => {
+    report(options, plan.beganAt, labs, over.signal.aborted ? "letting go" : "running");
+    if (over.signal.aborted && isLost(contact)) end();
+  };
+  timers.push(setInterval(tick, progressEveryMs));
   const running = workloads.map((workload) => {
     const lab = new HttpLab({
       url,
@@ -116,7 +166,9 @@ async function driven(options: VerifyOptions, plan: Plan): Promise<Running[]> {
       prefix: `${prefix}${workload.name}/`,
       seed: seedFor(seed, workload.name),
       over: over.signal,
+      ends: ends.signal,
       pace,
+      contact,
     });
     labs.push(lab);
     return { workload, lab, tally: workload.run(lab) };
@@ -126,14 +178,13 @@ async function driven(options: VerifyOptions, plan: Plan): Promise<Running[]> {
     await Promise.allSettled(running.map(({ tally }) => tally.catch(stop)));
     return running;
   } finally {
-    clearInterval(ticking);
-    clearTimeout(timer);
+    for (const timer of timers) clearTimeout(timer);
     signal?.removeEventListener("abort", stop);
   }
 }
 
 async function judgements(
-  options: VerifyOptions,
+  options: Checked,
   running: readonly Running[],
   ranMs: number,
   beganAt: number,
@@ -144,7 +195,8 @@ async function judgements(
     report(options, beganAt, labs, "checking");
     await sleep(0); // lets it be seen
     const run: Run = { workload: workload.name, history: since(beganAt, lab.history()), tally: await tally };
-    results.push(judged(workload, run, check(run.history), Math.min(ranMs, options.durationMs)));
+    const verdict = check(run.history);
+    results.push(judged(workload, run, verdict, Math.min(ranMs, options.durationMs), workload.purpose));
   }
   return results;
 }

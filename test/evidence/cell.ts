@@ -3,15 +3,18 @@
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { check } from "../../src/verify/check.js";
-import type { Operation, Reply } from "../../src/verify/history.js";
+import type { Operation } from "../../src/verify/history.js";
 import { monotonicMs, sleep } from "../../src/verify/http/clock.js";
 import type { Run, Tally, Workload } from "../../src/verify/lab.js";
 import { judged, type TooLittle, type WorkloadResult } from "../../src/verify/result.js";
 import { seeded, seedFor } from "../../src/verify/seed.js";
+import { fillDisk } from "../system-small-disk.js";
+import { failSyncs } from "../system-tracer.js";
 import { type Engine, operator, principals } from "./engines.js";
 import type { Arranged, Fault, Scene } from "./faults/fault.js";
-import { inFlightAt, merged, type Strike } from "./histories.js";
+import { inFlightAt, merged, type Strike, type Window } from "./histories.js";
 import { type LoadProcess, startLoad } from "./load-process.js";
+import { isLost, isRefused, isUnavailable, isUncertain } from "./proofs.js";
 import { TcpProxy } from "./proxy.js";
 import { Register } from "./register.js";
 import { usual, workloadsNamed } from "./workloads.js";
@@ -30,6 +33,8 @@ export interface Cell {
   readonly seed: number;
   readonly seconds: number;
   readonly results: readonly WorkloadResult[];
+  /** What shows that a strike of the fault took effect. */
+  readonly proof: string;
   /** What the fault did. */
   readonly tally: Tally;
   readonly tooLittle: readonly TooLittle[];
@@ -43,7 +48,7 @@ const patience = 3;
 export async function runCell(plan: Plan): Promise<Cell> {
   const { engine, fault, seconds } = plan;
   const seed = seedFor(plan.seed, `${engine.name} ${fault.name}`);
-  const told = { engine: engine.name, fault: fault.name, seed, seconds };
+  const told = { engine: engine.name, fault: fault.name, proof: fault.proof, seed, seconds };
   const missing = fault.needs.filter((command) => !isOnPath(command));
   try {
     if (missing.length > 0) throw new Error(`this machine has no ${missing.join(", ")}`);
@@ -62,20 +67,24 @@ async function struckAndJudged(
   const arranged = fault.arrange();
   const { strikes, counted, runs } = await struck(plan, seed, arranged);
   const operations = runs.flatMap(({ run }) => run.history.operations);
-  const replies = (kind: Reply["kind"]): number =>
-    operations.filter(({ reply }) => reply.kind === kind).length;
+  const effective = strikes.filter(({ tookEffect }) => tookEffect(operations));
+  const count = (is: (operation: Operation) => boolean): number => operations.filter(is).length;
   const tally: Tally = {
     struck: strikes.length,
-    inFlight: inFlightAt(strikes, operations),
-    unknown: replies("unknown"),
-    refused: replies("refused"),
+    tookEffect: effective.length,
+    inFlight: inFlightAt(effective, operations),
+    lost: count(isLost),
+    uncertain: count(isUncertain),
+    refused: count(isRefused),
+    unavailable: count(isUnavailable),
     ...counted,
   };
   const results = runs.map(({ workload: { minimums, ...workload }, run }) => {
     const scaled = { ...workload, minimums: times(minimums, fault.share) };
     return judged(scaled, run, check(run.history), 1000 * seconds);
   });
-  return { results, tally, tooLittle: tooLittle(times(fault.minimums, seconds / 60), tally) };
+  const minimums = { ...times(fault.minimums, seconds / 60), ...mostOf(strikes, fault) };
+  return { results, tally, tooLittle: tooLittle(minimums, tally) };
 }
 
 interface Struck {
@@ -90,7 +99,7 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
   const strikes: Strike[] = [];
   const counted: Record<string, number> = {};
   const also: Operation[] = [];
-  const quiet: Strike[] = [];
+  const quiet: Window[] = [];
   const loads: LoadProcess[] = [];
   await using register = await Register.start();
   const server = await engine.start(arranged.options ?? {});
@@ -100,8 +109,9 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
     server,
     proxy,
     loads,
+    disk: { fill: fillDisk, failSyncs },
     random: seeded(seed),
-    struck: (from, to = from) => strikes.push({ from, to }),
+    struck: (window, tookEffect) => strikes.push({ ...window, tookEffect }),
     count: (situation) => {
       counted[situation] = (counted[situation] ?? 0) + 1;
     },
@@ -114,7 +124,7 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
     for (const job of jobsOf(plan, seed, scene, register.url)) loads.push(await startLoad(job));
     const loaded = Promise.all(loads.map(({ runs }) => runs));
     striking = arranged.during(scene, over.signal);
-    const needed = Math.floor(((fault.minimums.inFlight ?? 0) * seconds) / 60);
+    const needed = atLeastOnce(((fault.minimums.inFlight ?? 0) * seconds) / 60);
     // Either failing ends the cell at once.
     await Promise.race([
       longEnough(seconds, () => strikes.length >= needed),
@@ -175,9 +185,16 @@ async function longEnough(seconds: number, isEnough: () => boolean): Promise<voi
 const times = (minimums: Tally, share: number): Tally =>
   Object.fromEntries(Object.entries(minimums).map(([situation, count]) => [situation, count * share]));
 
+/** Half of the strikes: on a busy machine some cannot be told from what happens anyway. */
+const mostOf = (strikes: readonly Strike[], { minimums }: Fault): Tally =>
+  minimums.inFlight === undefined ? {} : { tookEffect: Math.max(1, strikes.length / 2) };
+
+/** However short the cell is. */
+const atLeastOnce = (minimum: number): number => (minimum === 0 ? 0 : Math.max(1, Math.floor(minimum)));
+
 const tooLittle = (minimums: Tally, tally: Tally): TooLittle[] =>
   Object.entries(minimums).flatMap(([situation, minimum]) => {
-    const [reached, needed] = [tally[situation] ?? 0, Math.floor(minimum)];
+    const [reached, needed] = [tally[situation] ?? 0, atLeastOnce(minimum)];
     return reached < needed ? [{ situation, reached, needed }] : [];
   });
 

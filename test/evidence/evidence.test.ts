@@ -51,7 +51,10 @@ test("a fault that never struck, or that lacks a tool, is no evidence", async (t
   const { tooLittle } = await cell(t, engine, idle, 1);
   assert.deepEqual(
     tooLittle.map(({ situation, reached }) => [situation, reached]),
-    [["inFlight", 0]],
+    [
+      ["inFlight", 0],
+      ["tookEffect", 0],
+    ],
   );
   const helpless: Fault = { ...none, name: "helpless", needs: ["no-such-tool"] };
   assert.match((await runCell({ engine, fault: helpless, seconds: 1, seed })).failure ?? "", /no-such-tool/);

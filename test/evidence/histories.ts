@@ -3,9 +3,16 @@ import type { Operation } from "../../src/verify/history.js";
 import type { Run } from "../../src/verify/lab.js";
 
 /** From the one instant to the other. */
-export interface Strike {
+export interface Window {
   readonly from: number;
   readonly to: number;
+}
+
+/** Whether a strike took effect, by what all callers asked and heard. */
+export type Proof = (operations: readonly Operation[]) => boolean;
+
+export interface Strike extends Window {
+  readonly tookEffect: Proof;
 }
 
 /** One workload's run over all processes, with what the server was asked beside them. */
@@ -41,7 +48,7 @@ export function merged(
 }
 
 /** How many of the strikes met a call under way. */
-export function inFlightAt(strikes: readonly Strike[], operations: readonly Operation[]): number {
+export function inFlightAt(strikes: readonly Window[], operations: readonly Operation[]): number {
   const calls = withEnds(operations);
   return strikes.filter(({ from, to }) => calls.some(({ began, ended }) => began <= to && ended >= from))
     .length;

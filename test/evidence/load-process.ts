@@ -12,7 +12,7 @@ import type { LoadJob } from "./load.js";
 const program = fileURLToPath(new URL("./load.js", import.meta.url));
 
 export interface LoadProcess extends AsyncDisposable {
-  readonly pid: number;
+  signal(signal: NodeJS.Signals): void;
   /** Tells it that the time is up: it begins nothing new, and ends soon. */
   over(): void;
   /** Resolves when it has ended. */
@@ -40,7 +40,7 @@ export async function startLoad(job: Omit<LoadJob, "file">): Promise<LoadProcess
   // It says so when it has begun; a load that ends before that fails here.
   await Promise.race([once(child, "message"), runs]);
   return {
-    pid: child.pid ?? 0,
+    signal: (signal) => void child.kill(signal),
     over: () => void child.kill("SIGTERM"),
     runs,
     [Symbol.asyncDispose]: async () => {

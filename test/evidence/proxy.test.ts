@@ -68,14 +68,16 @@ test("a late request arrives after its caller was cut off", async (t) => {
   const [told] = await until(() => (struck.length > 0 ? struck : undefined), "it arrived");
   assert.deepEqual(heard, ['{"n":1}']);
   assert.ok((told?.began ?? 0) - from >= 79, "not before its time");
+  assert.ok((told?.heldMs ?? 0) >= 79, "and it is told how late it was");
   assert.deepEqual(told?.answer, { status: 200, body: '{"n":1}' });
 });
 
 test("a delayed request is answered late", async (t) => {
-  const { send } = await scene(t, { kind: "delay", ms: 80 });
+  const { send, struck } = await scene(t, { kind: "delay", ms: 80 });
   const from = performance.now();
   assert.equal((await send(1)).status, 200);
   assert.ok(performance.now() - from >= 79);
+  assert.ok((struck[0]?.heldMs ?? 0) >= 79);
 });
 
 test("a duplicate arrives twice and is answered once", async (t) => {

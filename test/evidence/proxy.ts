@@ -33,6 +33,8 @@ export interface Struck {
   /** When the server got what the caller does not know of, and when its answer came: monotonic, in ms. */
   readonly began: number;
   readonly ended: number;
+  /** How long after it had come from the caller it was passed on to the server; 0 if it never was. */
+  readonly heldMs: number;
   /** null where nobody waits for an answer. */
   readonly answer: { readonly status: number; readonly body: string } | null;
 }
@@ -158,8 +160,9 @@ export class TcpProxy implements AsyncDisposable {
         return;
       case "delay":
         await delay(fate.ms);
-        this.#tell(exchange);
         pair.server.write(bytes);
+        exchange.passedAt = this.#now();
+        this.#tell(exchange);
         return;
       case "late":
         pair.caller.resetAndDestroy();
@@ -187,12 +190,14 @@ export class TcpProxy implements AsyncDisposable {
       if (exchange.reply.add(bytes)) server.destroy();
     });
     server.write(exchange.bytes);
+    exchange.passedAt = exchange.began;
     await new Promise<void>((resolve) => server.once("close", () => resolve()));
     this.#tell(exchange);
   }
 
-  #tell({ fate, request, began, reply }: Exchange): void {
-    this.onStruck({ fate: fate.kind, request, began, ended: this.#now(), answer: reply.answer });
+  #tell({ fate, request, began, cameAt, passedAt, reply }: Exchange): void {
+    const heldMs = passedAt === null ? 0 : passedAt - cameAt;
+    this.onStruck({ fate: fate.kind, request, began, ended: this.#now(), heldMs, answer: reply.answer });
   }
 
   #connect(): Socket {
@@ -217,6 +222,8 @@ class Exchange {
   readonly request: Request;
   readonly bytes: Buffer;
   readonly reply = new ReplyReader();
+  readonly cameAt: number;
+  passedAt: number | null = null;
 
   constructor(
     { request, bytes }: Whole,
@@ -225,6 +232,7 @@ class Exchange {
   ) {
     this.request = request;
     this.bytes = bytes;
+    this.cameAt = began;
   }
 }
 

@@ -37,12 +37,17 @@ export function reasons(cell: Cell): string[] {
       ...verdict.unknown.map((name) => `${workload}: no verdict on ${name}`),
       ...tooLittle.map((little) => `${workload}: ${shortage(little)}`),
     ]),
-    ...cell.tooLittle.map((little) => `the fault: ${shortage(little)}`),
+    ...cell.tooLittle.map((little) =>
+      little.situation === "tookEffect" ? effectless(cell, little) : `the fault: ${shortage(little)}`,
+    ),
   ];
 }
 
 const shortage = (little: Cell["tooLittle"][number]): string =>
   `${little.situation} ${little.reached} times, less than ${little.needed}: the run shows too little (on a slow machine give it more time with --seconds)`;
+
+const effectless = ({ proof, tally }: Cell, { reached, needed }: Cell["tooLittle"][number]): string =>
+  `the fault: ${reached} of ${tally.struck ?? 0} strikes took effect, less than ${needed}; one counts when ${proof}`;
 
 export const tableHead = (): string => line(heads);
 
@@ -54,7 +59,7 @@ export const tableRow = (cell: Cell): string =>
     cell.results.reduce((total, { history }) => total + history.operations.length, 0),
     cell.tally.struck ?? 0,
     cell.tally.inFlight ?? 0,
-    cell.tally.unknown ?? 0,
+    cell.tally.lost ?? 0,
     violationsOf(cell),
     unknownOf(cell),
     isRed(cell) ? (isBroken(cell) ? "RED" : "RED: showed too little") : "ok",

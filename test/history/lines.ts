@@ -5,12 +5,39 @@
 //   @9      s acquired k 1                          stream s tells at 9 ms of token 1
 //
 // Acquires may say wait=, request=, session=, proof= and delay=; a TTL is 1000 ms unless said, `ttl=session` none.
+// What is left of a lease or session, in ms, may be said last; else it is all of it, for a lease as far as its session
+// goes.
 import type { Call, History, Operation, Reply, Seen } from "../../src/verify/history.js";
 
 export function historyOf(lines: readonly string[], more: Partial<History> = {}): History {
-  const operations = lines.filter((line) => !line.startsWith("@")).map(operationOf);
+  const sessions = new Sessions();
+  const operations = lines
+    .filter((line) => !line.startsWith("@"))
+    .map((line) => sessions.cut(operationOf(line), line));
   const seen = lines.filter((line) => line.startsWith("@")).map(seenOf);
   return { operations, seen, clockBoundMs: 0, ...more };
+}
+
+/** Leases that live as long as their sessions, in the order of the lines. */
+class Sessions {
+  readonly #ttls = new Map<string, number>();
+  readonly #ends = new Map<string, number>();
+  readonly #leases = new Map<string, string>();
+
+  cut(operation: Operation, line: string): Operation {
+    const { call, reply, ended } = operation;
+    if (reply.kind === "opened") this.#ttls.set(reply.session, "ttlMs" in call ? (call.ttlMs ?? 0) : 0);
+    const kept = reply.kind === "opened" ? reply.session : call.op === "keepalive" ? call.session : null;
+    if (kept !== null && reply.kind !== "gone" && ended < Number.POSITIVE_INFINITY)
+      this.#ends.set(kept, ended + (this.#ttls.get(kept) ?? 0));
+    if (reply.kind !== "granted") return operation;
+    const session = call.op === "acquire" ? call.session : null;
+    if (session !== null && !this.#leases.has(reply.lease)) this.#leases.set(reply.lease, session);
+    const end = this.#ends.get(this.#leases.get(reply.lease) ?? "");
+    if (end === undefined || /granted \d+ \S+ \S/.test(line)) return operation;
+    const own = ("ttlMs" in call ? call.ttlMs : null) ?? Number.POSITIVE_INFINITY;
+    return { ...operation, reply: { ...reply, leftMs: Math.min(own, end - ended) } };
+  }
 }
 
 function operationOf(line: string): Operation {
@@ -76,7 +103,7 @@ function replyOf([kind = "", first = "", second = "", third]: readonly string[],
     case "holds":
       return { kind: "state", held: kind === "holds", token: Number(first) };
     case "opened":
-      return { kind, session: first, leftMs: ttlMs };
+      return { kind, session: first, leftMs: Number(second || ttlMs) };
     case "refused":
       return { kind, code: first };
     case "unknown":

@@ -99,6 +99,13 @@ export function summed(outcomes: readonly Outcome[]): Campaign {
   return { seeds: outcomes.length, failed, tally, operations, simulatedMs, digest: digest.digest("hex") };
 }
 
+/** So many runs must have reached everything, else they show too little; fewer may miss something by chance. */
+const seedsForAll = 1000;
+
+/** Situations and faults that so many runs should have had and did not. */
+export const missed = ({ seeds, tally }: Pick<Campaign, "seeds" | "tally">): string[] =>
+  seeds < seedsForAll ? [] : tally.missing();
+
 /** The report for people. */
 export function report({ seeds, tally, operations, simulatedMs, digest, failed }: Campaign): string {
   const row = (what: Situation | Fault, says = ""): string =>
@@ -114,6 +121,7 @@ export function report({ seeds, tally, operations, simulatedMs, digest, failed }
     "",
     `digest ${digest}`,
     `${failed.length} of ${seeds} runs failed`,
+    ...missed({ seeds, tally }).map((what) => `never reached: ${what}`),
   ].join("\n");
 }
 

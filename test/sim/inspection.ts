@@ -1,14 +1,13 @@
 // What a look inside a simulated server shows: promises that no caller can check from outside, or only much later.
 // Nothing that is due stays undone, nobody stands in line for a name that could be had, and at rest the records, the
 // indexes and the queues agree.
-import { decideServe } from "../../src/core/inspect.js";
 import { indexEntries, type Key, sortableInstant } from "../../src/core/keys.js";
 import { endOf } from "../../src/core/lease.js";
-import type { SessionRecord } from "../../src/core/records.js";
+import type { LockRecord, SessionRecord } from "../../src/core/records.js";
 import type { MemoryData } from "../../src/engines/memory/store.js";
 import type { Leases } from "../../src/service/leases.js";
-import { decideInRounds, LoadedView } from "../../src/store/rounds.js";
 import type { Violation } from "../../src/verify/check.js";
+import { space } from "./face.js";
 import type { Machine } from "./machine.js";
 
 /** A name that could be had, with somebody in line: I26 of docs/reliability.md. */
@@ -53,20 +52,32 @@ export class Inspector {
     }
   }
 
-  /** Whether a look at the name would grant it; nothing is changed by asking. */
+  /**
+   * Whether somebody in line could have the name, by what the records say and not by the service's own rules: it is
+   * free, and so is every name that overlaps it, but for leases of the same session.
+   */
   #couldServe(name: string, now: number): boolean {
     const { process } = this.machine;
     if (process === null) return false;
     const { store, leases } = process;
-    const { ordered } = store.memory;
-    const view = new LoadedView(now);
-    const decide = (): ReturnType<typeof decideServe> =>
-      decideServe(view, "default", name, leases.policy, leases.queues.successors);
-    const { reply } = decideInRounds(view, [], decide, (ask) => {
-      if (typeof ask === "string") view.addRecord(ask, ordered.records.get(ask)?.value ?? null);
-      else view.addRange(ask, ordered.range(ask));
-    });
-    return reply.some(({ outcome }) => "granted" in outcome);
+    const { records } = store.memory.ordered;
+    const sessionOf = (id: string | null): SessionRecord | null =>
+      (records.get(`session/${space}/${id}`)?.value ?? null) as SessionRecord | null;
+    const isAlive = (session: SessionRecord | null): boolean =>
+      session !== null && session.ended === null && session.expiresAt >= now;
+    for (let nth = 0; ; nth++) {
+      const claim = leases.queues.successors(space, name, nth);
+      if (claim === undefined) return false;
+      // Its wait is in vain: the next one is asked.
+      if (claim.sessionId !== null && !isAlive(sessionOf(claim.sessionId))) continue;
+      return [...records.values()].every(({ value: lock }) => {
+        if (lock?.kind !== "lock") return true;
+        if (lock.name === name) return freeFrom(lock, sessionOf(lock.lease?.sessionId ?? null)) < now;
+        if (lock.lease === null || !overlaps(lock.name, name)) return true;
+        const isOwn = claim.sessionId !== null && lock.lease.sessionId === claim.sessionId;
+        return isOwn || endOf(lock.lease, sessionOf(lock.lease.sessionId)) < now;
+      });
+    }
   }
 
   #accuse(invariant: string, name: string, says: string): void {
@@ -117,6 +128,19 @@ export class Inspector {
       if (value?.kind === "session" && value.leases !== (bound.get(key) ?? 0))
         this.#accuse("rest", key, `counts ${value.leases} leases and has ${bound.get(key) ?? 0}`);
   }
+}
+
+/** The last instant at which a name cannot be had for its own sake: its lease, and the lock delay after it. */
+function freeFrom({ lease, availableAt }: LockRecord, session: SessionRecord | null): number {
+  return lease === null ? availableAt : endOf(lease, session) + lease.delayMs;
+}
+
+/** A path overlaps what is above and below it, `repo:global` every path and every name of the repository. */
+function overlaps(one: string, other: string): boolean {
+  const isRepository = (name: string): boolean => /^(?:path|repo):/.test(name);
+  if (!isRepository(one) || !isRepository(other)) return false;
+  if (one === "repo:global" || other === "repo:global") return true;
+  return one.startsWith("path:") && (one.startsWith(`${other}/`) || other.startsWith(`${one}/`));
 }
 
 function isSame(one: MemoryData, other: MemoryData): boolean {

@@ -109,6 +109,34 @@ const lenient = calling((leases) => {
   };
 });
 
+/** Whoever knows the id of a lease is taken for its holder. */
+const trusting = calling((leases) => {
+  const renew = leases.renew.bind(leases);
+  return {
+    renew: async (call) => {
+      const { holding } = await leases.inspect(call.space, call.name);
+      const lease = holding?.lock.lease;
+      return renew(lease?.id === call.leaseId ? { ...call, principal: lease.principal } : call);
+    },
+  };
+});
+
+/** Whoever knows the id of a session is taken for its owner. */
+const open = (leases: Leases): Leases => {
+  const { sessions } = leases;
+  const owners = new Map<string, string>();
+  const [start, keepalive] = [sessions.start.bind(sessions), sessions.keepalive.bind(sessions)];
+  Object.assign(sessions, {
+    start: (call: Parameters<typeof start>[0]) => {
+      owners.set(call.id, call.principal);
+      return start(call);
+    },
+    keepalive: (call: Parameters<typeof keepalive>[0]) =>
+      keepalive({ ...call, principal: owners.get(call.id) ?? call.principal }),
+  });
+  return leases;
+};
+
 const generous = calling((leases) => {
   const renew = leases.renew.bind(leases);
   return {
@@ -184,6 +212,8 @@ export const bugs: readonly Bug[] = [
   { bug: "tells events twice", breaks: ["I29"], plant: { store: stuttering } },
   { bug: "reads what was a moment ago", breaks: ["I28"], plant: { leases: lagging } },
   { bug: "releases whoever holds it", breaks: ["I15", "I17", "I22"], plant: { leases: lenient } },
+  { bug: "renews a lease for a stranger who knows its id", breaks: ["I15"], plant: { leases: trusting } },
+  { bug: "keeps a session alive for a stranger who knows its id", breaks: ["I15"], plant: { leases: open } },
   {
     bug: "brings back a lease that had run out",
     breaks: ["I9", "I10", "I12", "I16"],

@@ -1,6 +1,7 @@
 // What callers do in a simulated run: everything that the service offers, in no particular order, on few names and
 // for few principals, so that they are in each other's way all the time. Request ids are repeated after lost
-// replies, by another process of the same principal, and at times with another body.
+// replies, by another process of the same principal, and at times with another body. Now and then somebody tries
+// what belongs to another principal.
 import type { Call, Reply } from "../../src/verify/history.js";
 import type { Caller, Lab } from "../../src/verify/lab.js";
 import { type AcquireCall, acquiring, crew } from "../../src/verify/workloads/crew.js";
@@ -41,11 +42,17 @@ interface Owned {
   readonly lease: string;
 }
 
-/** What the processes of one principal know of each other's requests. */
-type Shared = Map<string, AcquireCall[]>;
+/** What processes know of each other. */
+interface Shared {
+  /** Requests, by principal. */
+  readonly requests: Map<string, AcquireCall[]>;
+  /** Leases and sessions, and whose they are: what strangers try. */
+  readonly leases: (Owned & { readonly principal: string })[];
+  readonly sessions: { readonly session: string; readonly principal: string }[];
+}
 
 export async function program(lab: Lab, chance: Chance, temper: Temper): Promise<void> {
-  const shared: Shared = new Map();
+  const shared: Shared = { requests: new Map(), leases: [], sessions: [] };
   await crew(temper.clients, (nth) => new Client(lab, chance.split(), temper, shared, nth).run());
 }
 
@@ -84,6 +91,7 @@ class Client {
     if (dice < 0.5) return this.#call({ op: "force", name: chance.pick(this.temper.names) });
     if (dice < 0.62) return this.#useSession();
     if (dice < 0.7) return this.#repeatAnother();
+    if (dice < 0.74 && this.temper.principals > 1) return this.#trespass();
     return this.#acquire();
   }
 
@@ -116,7 +124,9 @@ class Client {
     const { chance } = this;
     if (this.#session === null) {
       const reply = await this.#call({ op: "open", ttlMs: this.#ttlMs() });
-      if (reply.kind === "opened") this.#session = reply.session;
+      if (reply.kind !== "opened") return;
+      this.#session = reply.session;
+      this.shared.sessions.push({ session: reply.session, principal: this.#caller.principal });
       return;
     }
     const ends = chance.happens(0.15);
@@ -152,8 +162,8 @@ class Client {
 
   #requestsOf(): AcquireCall[] {
     const { principal } = this.#caller;
-    const requests = this.shared.get(principal) ?? [];
-    this.shared.set(principal, requests);
+    const requests = this.shared.requests.get(principal) ?? [];
+    this.shared.requests.set(principal, requests);
     return requests;
   }
 
@@ -163,7 +173,9 @@ class Client {
     const reply = await this.#call(call);
     if (reply.kind === "granted") {
       this.#forget(reply.lease);
-      this.#owned.push({ name: call.name, lease: reply.lease });
+      const owned = { name: call.name, lease: reply.lease };
+      this.#owned.push(owned);
+      this.shared.leases.push({ ...owned, principal: this.#caller.principal });
       return;
     }
     if (reply.kind !== "unknown" || call.requestId === null || tries === 0 || chance.happens(0.2)) return;
@@ -179,5 +191,26 @@ class Client {
     const call = chance.pick(recent);
     const other = chance.happens(0.1) && call.ttlMs !== null ? { ttlMs: call.ttlMs + 1 } : {};
     await this.#claim({ ...call, ...other }, 1);
+  }
+
+  /** Uses a lease or session that was given to another principal, which must do nothing to it. */
+  async #trespass(): Promise<void> {
+    const { chance, shared } = this;
+    const isStrange = ({ principal }: { readonly principal: string }): boolean =>
+      principal !== this.#caller.principal;
+    const lease = shared.leases.filter(isStrange).at(-1);
+    const session = shared.sessions.filter(isStrange).at(-1)?.session;
+    if (session !== undefined && chance.happens(0.5)) {
+      const op = chance.pick(["keepalive", "end", "acquire"] as const);
+      if (op !== "acquire") return void (await this.#call({ op, session }));
+      const ttlMs = chance.happens(0.5) ? null : this.#ttlMs();
+      return this.#claim(acquiring(chance.pick(this.temper.names), ttlMs, { session }), 0);
+    }
+    if (lease === undefined) return;
+    const { name, lease: proof } = lease;
+    const op = chance.pick(["renew", "release", "acquire"] as const);
+    if (op === "acquire") return this.#claim(acquiring(name, this.#ttlMs(), { lease: proof }), 0);
+    if (op === "release") return void (await this.#call({ op, name, lease: proof }));
+    await this.#call({ op, name, lease: proof, ttlMs: null });
   }
 }

@@ -76,8 +76,9 @@ export class Tally {
     return [...this.#counts];
   }
 
-  /** Situations that were never reached. */
-  missing(): Situation[] {
-    return (Object.keys(situations) as Situation[]).filter((situation) => this.of(situation) === 0);
+  /** Situations that were never reached and faults that were never made. */
+  missing(): (Situation | Fault)[] {
+    const all = [...(Object.keys(situations) as Situation[]), ...faults];
+    return all.filter((what) => this.of(what) === 0);
   }
 }

@@ -14,9 +14,9 @@ import { userInfo } from "node:os";
 import { dirname, resolve } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { OccupiedError, restoreStore } from "../../engines/open.js";
 import { newId } from "../../service/bearer.js";
 import { CliError, durationMs, exitCodes } from "./failure.js";
+import { printJson } from "./output.js";
 import { type ReachFlags, reach, storeOf } from "./reach.js";
 
 export async function backupCommand(file: string, flags: ReachFlags): Promise<void> {
@@ -36,7 +36,7 @@ export async function backupCommand(file: string, flags: ReachFlags): Promise<vo
     if ("store" in reached) await reached.store.close();
   }
   const bytes = statSync(target).size;
-  if (flags.json === true) process.stdout.write(`${JSON.stringify({ ok: true, file: target, bytes })}\n`);
+  if (flags.json === true) printJson({ file: target, bytes });
   else
     process.stdout.write(
       `Backed up ${reached.where} to ${target} (${bytes} bytes). It holds secrets: keep it safe.\nRestore with: holdfast restore ${target} --data DIR\n`,
@@ -69,6 +69,7 @@ export async function restoreCommand(backup: string, flags: RestoreFlags): Promi
   const store = storeOf(flags);
   const from = resolve(backup);
   if (!existsSync(from)) throw new CliError(`there is no backup ${from}`, exitCodes.notFound);
+  const { OccupiedError, restoreStore } = await import("../../engines/open.js");
   const restored = await restoreStore({
     backup: from,
     store,
@@ -79,10 +80,7 @@ export async function restoreCommand(backup: string, flags: RestoreFlags): Promi
     throw error instanceof OccupiedError ? new CliError(error.message, exitCodes.usage) : error;
   });
   const { path, quietMs, leasesEnded } = restored;
-  if (flags.json === true)
-    process.stdout.write(
-      `${JSON.stringify({ ok: true, path, quiet_ms: quietMs, leases_ended: leasesEnded })}\n`,
-    );
+  if (flags.json === true) printJson({ path, quiet_ms: quietMs, leases_ended: leasesEnded });
   else
     process.stdout.write(
       `Restored to ${path}: ${leasesEnded === 1 ? "1 lease of the backup is" : `${leasesEnded} leases of the backup are`} ended, tokens go on above any granted before.\n` +

@@ -5,18 +5,23 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { storeUrl } from "../../config.js";
-import { announcedUrl, keptToken, operatorTokenFile } from "../../data-dir.js";
-import { openStore } from "../../engines/open.js";
-import { type Store, StoreError } from "../../store/store.js";
+import { operatorTokenFile } from "../../data-dir.js";
+import type { Store } from "../../store/store.js";
 import { CliError, exitCodes } from "./failure.js";
+import { whyNoAnswer } from "./no-answer.js";
+import { warn } from "./output.js";
+import {
+  type Found,
+  findSettings,
+  type ServerFlags,
+  type Setting,
+  tokenFor,
+  urlDefault,
+} from "./settings.js";
 
-export interface ReachFlags {
-  readonly server?: string;
-  readonly data?: string;
+export interface ReachFlags extends ServerFlags {
   readonly json?: boolean;
 }
-
-const urlDefault = "http://127.0.0.1:4280";
 
 /** `where` says what is acted on: a server's URL, or a file. */
 export type Reached = { readonly where: string } & ({ readonly server: Remote } | { readonly store: Store });
@@ -38,90 +43,83 @@ export const storeOf = (flags: { readonly data?: string; readonly store?: string
  * place only where nothing was named: who names a directory must not change what lies elsewhere.
  */
 export async function reach(flags: ReachFlags): Promise<Reached> {
-  const named = flags.server || process.env.HOLDFAST_URL;
-  const dataDir = dataDirOf(flags);
-  const at = (url: string): Reached => ({ where: url, server: remote(url, dataDir) });
-  if (named) return at(named);
-  const announced = announcedUrl(dataDir);
+  const found = await findOperatorSettings(flags);
+  const { url: named, data } = found;
+  const at = (url: string): Reached => ({ where: url, server: remote(url, found) });
+  if (named !== null) return at(named.value);
   const store = storeOf(flags);
   if (!existsSync(store.replace(/^\w+:/, ""))) {
-    if (announced === null && (flags.data || process.env.HOLDFAST_DATA || process.env.HOLDFAST_STORE))
+    if (data.url === null && data.isNamed)
       throw new CliError(
-        `there is no data in ${dataDir} and no server runs on it: correct --data, or name a server with --server`,
+        `there is no data in ${data.dir} and no server runs on it: correct --data, or name a server with --server`,
         exitCodes.notFound,
       );
-    return at(announced ?? urlDefault);
+    return at(data.url?.value ?? urlDefault);
   }
+  // Only here: a command that talks to a server needs no store.
+  const [{ openStore }, { StoreError }] = await Promise.all([
+    import("../../engines/open.js"),
+    import("../../store/store.js"),
+  ]);
   try {
     const opened = await openStore(store);
     return { where: opened.facts.location, store: opened };
   } catch (error) {
-    if (announced !== null && error instanceof StoreError && error.kind === "unavailable")
-      return at(announced);
+    if (data.url !== null && error instanceof StoreError && error.kind === "unavailable")
+      return at(data.url.value);
     throw error;
   }
 }
 
-/** The named server; else the one on the data; else the usual place. */
-export const serverUrlOf = (flags: { readonly server?: string; readonly data?: string }): string =>
-  flags.server || process.env.HOLDFAST_URL || (announcedUrl(dataDirOf(flags)) ?? urlDefault);
+/** The named server, else the one on the data, else the usual place; and the token that may go there. */
+export async function serverAndToken(flags: ServerFlags): Promise<{ url: string; token: () => Setting }> {
+  const found = await findOperatorSettings(flags);
+  const { dir, isNamed, url: announced } = found.data;
+  if (found.url === null && announced === null && isNamed)
+    throw new CliError(
+      `no server runs on ${dir}: start it with holdfast serve --data ${dir}, or name one with --server`,
+      exitCodes.notFound,
+    );
+  const url = (found.url ?? announced)?.value ?? urlDefault;
+  return { url, token: () => credentialFor(url, found) };
+}
 
-export const tokenFor = (url: string, dataDir: string): string => credentialFor(url, dataDir).token;
+async function findOperatorSettings(flags: ServerFlags): Promise<Found> {
+  const found = await findSettings(flags, process.env, process.cwd(), "operator");
+  warn(...found.warnings.map((warning) => `holdfast: ${warning}`));
+  return found;
+}
 
-/** A token and where it was found. That of a data directory goes to the server on that data and to no other. */
-function credentialFor(url: string, dataDir: string): { token: string; from: string } {
-  for (const from of ["HOLDFAST_TOKEN", "HOLDFAST_ADMIN_TOKEN"]) {
-    const token = process.env[from];
-    if (token) return { token, from };
-  }
-  const announced = announcedUrl(dataDir);
-  const kept = announced !== null && isSame(announced, url) ? keptToken(dataDir) : null;
-  if (kept !== null) return { token: kept, from: operatorTokenFile(dataDir) };
+function credentialFor(url: string, found: Found): Setting {
+  const { token, unused } = tokenFor(found, url);
+  if (token !== null) return token;
+  const why = unused.map((reason) => `; ${reason}`).join("");
   throw new CliError(
-    `no token for ${url}: set HOLDFAST_TOKEN, or run this where ${operatorTokenFile(dataDir)} and its server are`,
+    `no token for ${url}${why}. Set HOLDFAST_TOKEN, or run this where ${operatorTokenFile(found.data.dir)} and its server are`,
     exitCodes.usage,
   );
 }
 
-const isSame = (one: string, other: string): boolean => origin(one) === origin(other);
-
-function origin(url: string): string {
+function refuseNoUrl(url: string): void {
   if (!/^https?:/.test(url) || !URL.canParse(url))
     throw new CliError(`${url} is no URL: write one as http://127.0.0.1:4280`, exitCodes.usage);
-  return new URL(url).origin.replace("//localhost", "//127.0.0.1");
 }
-
-/** Why a call got no answer, for people. The code stays: it is what they look up. */
-const noAnswer: Readonly<Record<string, string>> = {
-  ECONNREFUSED: "nothing listens there. Is it running? Start it with: holdfast serve",
-  ENOTFOUND: "no such host. Check the URL",
-  EAI_AGAIN: "the host's name could not be looked up. Check the URL and the network",
-  ETIMEDOUT: "no answer in time. Check the URL and the network",
-  ECONNRESET: "the connection was cut. An https server is not reached by http://",
-  UND_ERR_SOCKET: "the connection was cut. An https server is not reached by http://",
-  ERR_SSL_WRONG_VERSION_NUMBER: "it does not speak TLS. Use http://",
-  ERR_SSL_PACKET_LENGTH_TOO_LONG: "it does not speak TLS. Use http://",
-};
-const untrusted = /SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET_ISSUER)/;
 
 function unreached(base: string, error: unknown): CliError {
-  const cause = (error instanceof Error && error.cause) || error;
-  const { code = "", message = "" } = cause as NodeJS.ErrnoException;
-  const words = untrusted.test(code)
-    ? `its certificate is not trusted (${code}). For a private authority set NODE_EXTRA_CA_CERTS to its certificate`
-    : noAnswer[code]?.replace(/(?=\.)/, ` (${code})`);
-  return new CliError(`cannot reach ${base}: ${words ?? message}`, exitCodes.storage);
+  return new CliError(`cannot reach ${base}: ${whyNoAnswer(error)}`, exitCodes.storage);
 }
 
-function remote(url: string, dataDir: string): Remote {
+function remote(url: string, found: Found): Remote {
   const base = url.replace(/\/+$/, "");
-  origin(base);
-  const { token, from } = credentialFor(base, dataDir);
+  refuseNoUrl(base);
+  const { value: token, from } = credentialFor(base, found);
   return {
     url: base,
     call: async (method, path, { body, space } = {}) => {
       const response = await fetch(base + path, {
         method,
+        // A bearer token goes to the server it is for, and nowhere else.
+        redirect: "error",
         headers: {
           authorization: `Bearer ${token}`,
           ...(space === undefined ? {} : { "holdfast-space": space }),

@@ -2,7 +2,7 @@
 import { type Config, readConfig, type ServeFlags, strangeVariables } from "../../config.js";
 import type { Running } from "../../serve.js";
 import { makeLogger } from "./log.js";
-import { version } from "./program.js";
+import { version } from "./version.js";
 
 export async function serveCommand(flags: ServeFlags): Promise<void> {
   const config = readConfig(flags, process.env);

@@ -5,6 +5,7 @@ import { defaultSpace, type TokenAct, Tokens } from "../../service/tokens.js";
 import type { Store } from "../../store/store.js";
 import { instantMax, wireLimitsDefault } from "../../wire/fields.js";
 import { CliError, durationMs, exitCodes } from "./failure.js";
+import { printJson } from "./output.js";
 import { type ReachFlags, type Remote, reach } from "./reach.js";
 
 export interface TokenFlags extends ReachFlags {
@@ -102,7 +103,7 @@ export async function createToken(flags: CreateFlags): Promise<void> {
       return { ...rowOf(made.record, store), token: made.token };
     },
   );
-  if (flags.json === true) print(row);
+  if (flags.json === true) printJson(row);
   else process.stdout.write(`${row.token}\n`);
   if (flags.json !== true)
     process.stderr.write(
@@ -121,8 +122,6 @@ const rowOf = ({ id, name, role, scopes, space, expiresAt }: TokenRecord, store:
       ? null
       : new Date(Math.min(Date.now() + expiresAt - store.now(), instantMax)).toISOString(),
 });
-
-const print = (value: unknown): void => void process.stdout.write(`${JSON.stringify(value)}\n`);
 
 const within = ({ space }: TokenFlags): { space?: string } => (space === undefined ? {} : { space });
 
@@ -158,7 +157,7 @@ function expiryText(expiresAt: string | null): string {
 
 export async function listTokens(flags: TokenFlags): Promise<void> {
   const found = await rows(flags);
-  if (flags.json === true) print({ tokens: found });
+  if (flags.json === true) printJson({ tokens: found });
   else if (found.length === 0)
     process.stdout.write("No tokens. Make one with: holdfast token create --name NAME\n");
   else {
@@ -189,7 +188,7 @@ export async function revokeToken(idOrName: string, flags: TokenFlags): Promise<
     (server) => server.call("DELETE", `/tokens/${encodeURIComponent(id)}`, within(flags)),
     (tokens) => tokens.revoke(id, flags.space ?? defaultSpace, act()),
   );
-  if (flags.json === true) print({ ok: true, id });
+  if (flags.json === true) printJson({ id });
   else process.stdout.write(`Revoked ${idOrName} in ${where}.\n`);
 }
 
@@ -208,7 +207,7 @@ export async function rotateToken(idOrName: string, flags: TokenFlags): Promise<
       return "refused" in rotated ? undefined : rotated.token;
     },
   );
-  if (flags.json === true) print({ ok: true, id, token });
+  if (flags.json === true) printJson({ id, token });
   else {
     process.stdout.write(`${token}\n`);
     process.stderr.write(

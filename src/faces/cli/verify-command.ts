@@ -1,23 +1,28 @@
 /**
  * `holdfast verify`: runs the workloads against a running server, shows how it goes, and says at the end what was
- * found. Exit code 0: no violation found; 1: violated, not decided, or too little shown.
+ * found. Exit code 0: no violation found; 1: violated, not decided, or too little shown; 2 and 5: the server did not
+ * take a token, or did not answer, to the end.
  */
-import { accessSync, constants, writeFileSync } from "node:fs";
+import { accessSync, constants, existsSync, statSync, writeFileSync } from "node:fs";
 import { dirname, extname, resolve } from "node:path";
-import { VerifyError } from "../../verify/http/service.js";
+import { VerifyError } from "../../verify/error.js";
 import type { Workload } from "../../verify/lab.js";
+import { checkUrl, durationMaxMs, durationMinMs, type Progress } from "../../verify/options.js";
 import { resultToHtml } from "../../verify/report/html.js";
 import { resultSummary, resultToJson } from "../../verify/report/json.js";
 import { closingText } from "../../verify/report/text.js";
-import { plural } from "../../verify/report/words.js";
+import { complaints, plural } from "../../verify/report/words.js";
 import type { Result } from "../../verify/result.js";
-import { type Progress, verify } from "../../verify/run.js";
+import { placeText, verify } from "../../verify/run.js";
 import { workloads } from "../../verify/workloads/all.js";
 import { CliError, durationMs, exitCodes } from "./failure.js";
-import { dataDirOf, serverUrlOf, tokenFor } from "./reach.js";
+import { printJson, printJsonFailure, warn } from "./output.js";
+import { serverAndToken } from "./reach.js";
+import { isThisMachine, type Setting } from "./settings.js";
 
 export interface VerifyFlags {
   readonly url?: string;
+  readonly server?: string;
   readonly token?: readonly string[];
   readonly data?: string;
   readonly duration: string;
@@ -36,40 +41,107 @@ const formats: Readonly<Record<string, (result: Result) => string>> = {
 /** As shells do for a program that was interrupted. */
 const interruptedCode = 130;
 
+interface Report {
+  readonly given: string;
+  readonly file: string;
+  readonly write: (result: Result) => string;
+}
+
 export async function verifyCommand(flags: VerifyFlags): Promise<void> {
-  const url = serverUrlOf({ ...flags, ...(flags.url === undefined ? {} : { server: flags.url }) });
+  const { url, token } = await serverAndToken(whichServer(flags));
   refuseStrangers(url, flags.yes === true);
   const chosen = chosenFrom(flags.workloads);
   const reports = (flags.report ?? []).map(reportAt);
   const options = {
     url,
-    bearers: flags.token ?? [tokenFor(url, dataDirOf(flags))],
-    durationMs: durationMs(flags.duration, "--duration"),
+    durationMs: durationOf(flags.duration),
     workloads: chosen,
+    ...bearersFrom(flags.token, token),
     ...(flags.seed === undefined ? {} : { seed: seedOf(flags.seed) }),
   };
-  const names = chosen.map(({ name }) => name).join(", ");
-  process.stderr.write(`Verifying ${url} for ${Math.round(options.durationMs / 1000)} s: ${names}\n`);
+  const onBegin = (): void => {
+    const names = chosen.map(({ name }) => name).join(", ");
+    warn(`Verifying ${url} for ${Math.round(options.durationMs / 1000)} s: ${names}`);
+  };
   const result = await untilInterrupted((signal) =>
-    verify({ ...options, signal, ...(process.stderr.isTTY ? { onProgress: showProgress } : {}) }),
+    verify({ ...options, signal, onBegin, ...(process.stderr.isTTY ? { onProgress: showProgress } : {}) }),
   );
   if (process.stderr.isTTY) process.stderr.write(clearLine);
-  for (const { file, write } of reports) writeFileSync(file, write(result));
-  process.stdout.write(
-    flags.json === true ? `${JSON.stringify(resultSummary(result))}\n` : `${closingText(result)}\n`,
-  );
-  for (const { file } of reports) process.stderr.write(`Report: ${file}\n`);
-  if (result.interrupted) process.exitCode = interruptedCode;
+  const code = exitCodeOf(result);
+  if (flags.json === true) printResult(result, code);
+  else process.stdout.write(`${closingText(result)}\n`);
+  const isWritten = writeReports(reports, result);
+  if (code !== exitCodes.done || !isWritten) process.exitCode = code || exitCodes.other;
+}
+
+function whichServer({ url, server, data }: VerifyFlags): { server?: string; data?: string } {
+  if (url !== undefined && server !== undefined)
+    throw new CliError("--url and --server say the same thing twice: give one of them", exitCodes.usage);
+  const named = url ?? server;
+  return { ...(data === undefined ? {} : { data }), ...(named === undefined ? {} : { server: named }) };
+}
+
+/** The tokens, and what messages call them: by place, as their values are secret. */
+function bearersFrom(
+  given: readonly string[] | undefined,
+  token: () => Setting,
+): { readonly bearers: readonly string[]; readonly bearerNames: readonly string[] } {
+  if (given === undefined) {
+    const { value, from } = token();
+    return { bearers: [value], bearerNames: [`the token from ${from}`] };
+  }
+  const place = (nth: number): string =>
+    given.length === 1 ? "the --token" : `the ${placeText(nth)} --token`;
+  return { bearers: given, bearerNames: given.map((_, nth) => place(nth)) };
+}
+
+/** The verdict has been printed by now; what cannot be written is told and changes the exit code only. */
+function writeReports(reports: readonly Report[], result: Result): boolean {
+  let isWritten = true;
+  for (const { given, file, write } of reports) {
+    try {
+      writeFileSync(file, write(result));
+      warn(`Report: ${file}`);
+    } catch (error) {
+      isWritten = false;
+      warn(`holdfast: --report ${given} was not written: ${(error as Error).message}`);
+    }
+  }
+  return isWritten;
+}
+
+function exitCodeOf({ outcome, interrupted, dismissed, unreachable }: Result): number {
+  if (outcome === "violated") return exitCodes.other;
   // Nothing can be shown by a run that was cut short but what it found.
-  if (result.outcome === "violated" || (result.outcome !== "ok" && !result.interrupted))
-    process.exitCode = exitCodes.other;
+  if (interrupted) return interruptedCode;
+  if (dismissed.length > 0) return exitCodes.usage;
+  if (unreachable !== null) return exitCodes.storage;
+  return outcome === "ok" ? exitCodes.done : exitCodes.other;
+}
+
+/** Why a run was cut short, for programs. */
+const cutShort: Readonly<Record<number, string>> = {
+  [interruptedCode]: "interrupted",
+  [exitCodes.usage]: "authentication_required",
+  [exitCodes.storage]: "unavailable",
+};
+
+function printResult(result: Result, code: number): void {
+  const details = resultSummary(result);
+  if (code === exitCodes.done) {
+    printJson(details);
+    return;
+  }
+  const isRefused = code === exitCodes.usage || code === exitCodes.storage;
+  const last = closingText(result).trimEnd().split("\n").at(-1) ?? "";
+  const message = isRefused ? (complaints(result)[0] ?? last) : last;
+  printJsonFailure({ code: cutShort[code] ?? result.outcome, message, details });
 }
 
 function refuseStrangers(url: string, yes: boolean): void {
-  if (!URL.canParse(url) || !/^https?:/.test(url))
-    throw new CliError(`${url} is no URL of a server: use one as http://127.0.0.1:4280`, exitCodes.usage);
+  refusing(() => checkUrl(url));
   const { hostname } = new URL(url);
-  if (yes || /^(?:127(?:\.\d+){3}|\[::1\]|(?:.+\.)?localhost)$/.test(hostname)) return;
+  if (yes || isThisMachine(url)) return;
   throw new CliError(
     `${hostname} is not this machine. A run makes some hundred calls a second there, on names of its own; add --yes if that is welcome.`,
     exitCodes.usage,
@@ -78,26 +150,49 @@ function refuseStrangers(url: string, yes: boolean): void {
 
 function chosenFrom(names: string | undefined): readonly Workload[] {
   if (names === undefined) return workloads;
-  return names.split(",").map((name) => {
-    const found = workloads.find((workload) => workload.name === name.trim());
-    if (found !== undefined) return found;
-    const known = workloads.map((workload) => workload.name).join(", ");
+  const known = workloads.map((workload) => workload.name).join(", ");
+  const found = names.split(",").map((text) => {
+    const name = text.trim();
+    if (name === "")
+      throw new CliError(
+        `--workloads ${JSON.stringify(names)}: a name is missing beside a comma; there are ${known}`,
+        exitCodes.usage,
+      );
+    const workload = workloads.find((one) => one.name === name);
+    if (workload !== undefined) return workload;
     throw new CliError(`--workloads ${JSON.stringify(name)}: there are ${known}`, exitCodes.usage);
   });
+  return [...new Set(found)];
+}
+
+function durationOf(text: string): number {
+  const ms = durationMs(text, "--duration");
+  if (ms >= durationMinMs && ms <= durationMaxMs) return ms;
+  throw new CliError(
+    `--duration ${text}: give from ${durationMinMs / 1000}s, in which a lease can run out, to ${durationMaxMs / 3_600_000}h`,
+    exitCodes.usage,
+  );
 }
 
 /** Looked at before the run: a minute's work must not end in a file that cannot be written. */
-function reportAt(given: string): { file: string; write: (result: Result) => string } {
+function reportAt(given: string): Report {
   const file = resolve(given);
   const write = formats[extname(file)];
   if (write === undefined)
     throw new CliError(`--report ${given}: name it .html for people or .json for programs`, exitCodes.usage);
+  const refuse = (why: string): CliError => new CliError(`--report ${given}: ${why}`, exitCodes.usage);
+  const folder = dirname(file);
+  const isThere = existsSync(file);
+  if (isThere && statSync(file).isDirectory()) throw refuse("this is a directory, name a file");
+  if (!isThere && !existsSync(folder))
+    throw refuse(`cannot write into ${folder}: there is no such directory`);
+  if (!isThere && !statSync(folder).isDirectory()) throw refuse(`${folder} is not a directory`);
   try {
-    accessSync(dirname(file), constants.W_OK);
+    accessSync(isThere ? file : folder, constants.W_OK);
   } catch {
-    throw new CliError(`--report ${given}: cannot write into ${dirname(file)}`, exitCodes.usage);
+    throw refuse(isThere ? `cannot write over ${file}` : `cannot write into ${folder}`);
   }
-  return { file, write };
+  return { given, file, write };
 }
 
 function seedOf(text: string): number {
@@ -114,12 +209,24 @@ async function untilInterrupted(run: (signal: AbortSignal) => Promise<Result>): 
   try {
     return await run(stop.signal);
   } catch (error) {
-    if (!(error instanceof VerifyError)) throw error;
-    throw new CliError(error.message, error.kind === "refused" ? exitCodes.usage : exitCodes.storage);
+    throw asCliError(error);
   } finally {
     for (const name of signals) process.off(name, onSignal);
   }
 }
+
+function refusing(look: () => void): void {
+  try {
+    look();
+  } catch (error) {
+    throw asCliError(error);
+  }
+}
+
+const asCliError = (error: unknown): unknown =>
+  error instanceof VerifyError
+    ? new CliError(error.message, error.code === "unreachable" ? exitCodes.storage : exitCodes.usage)
+    : error;
 
 const clearLine = "\r\x1b[K";
 

@@ -7,18 +7,21 @@ import type { History } from "../history.js";
 import { expiredBy, heldUntil, mayEndFrom, promisedUntil } from "./holds.js";
 import {
   type Acquire,
+  decidedFrom,
   firstGrant,
   grantedBy,
   grantedFrom,
   isForgotten,
+  isOfSession,
   isOp,
   type LeaseFacts,
   type Ledger,
   type NameFacts,
   type Noted,
+  requestKey,
   settledBy,
 } from "./ledger.js";
-import { tickMs } from "./sessions.js";
+import { restOf, type SessionFacts, tickMs } from "./sessions.js";
 import { type Accuse, at, told, who } from "./wording.js";
 
 /** How late a dead holder's name may become free, beyond its TTL: I3. */
@@ -31,14 +34,15 @@ export function checkGrants(name: NameFacts, ledger: Ledger, accuse: Accuse): vo
     isAccused = true;
     accuse(invariant, name.name, shown, says);
   };
-  checkTokens(name, blame);
+  checkTokens(name, ledger, blame);
   checkOrder(name, blame);
   checkStrangers(name, blame);
+  checkOwn(name, blame);
   // The rest tells leases apart by their tokens and holders.
   if (isAccused) return;
   checkGhosts(name, ledger, blame);
   for (const lease of name.leases) {
-    checkTtl(lease, blame);
+    checkTtl(lease, history, blame);
     checkHold(lease, history, blame);
     checkEnd(lease, history, blame);
   }
@@ -51,11 +55,25 @@ const holderOf = (lease: LeaseFacts): string =>
   `${who(firstGrant(lease))} was granted token ${lease.token} by ${at(grantedBy(lease))}`;
 
 /** I10, I12, I13: one token per lease, one lease per token, and no token that JSON cannot carry. */
-function checkTokens(name: NameFacts, blame: Blame): void {
+function checkTokens(name: NameFacts, ledger: Ledger, blame: Blame): void {
   const owners = new Map<number, LeaseFacts>();
+  for (const noted of name.operations) {
+    const { reply } = noted;
+    if ((reply.kind !== "held" && reply.kind !== "state") || reply.token === null) continue;
+    const least = reply.kind === "state" && !reply.held ? 0 : 1;
+    if (!Number.isSafeInteger(reply.token) || reply.token < least)
+      blame("I13", [noted], `${reply.token} is no token that every client can read: ${told(noted)}`);
+  }
   for (const lease of name.leases) {
     const twin = owners.get(lease.token);
     owners.set(lease.token, lease);
+    const namesake = ledger.byRef.get(lease.lease);
+    if (namesake !== undefined && namesake.name !== name)
+      blame(
+        "I15",
+        [firstGrant(namesake), firstGrant(lease)],
+        `lease ${lease.lease} is one of ${namesake.name.name} too: ${told(firstGrant(namesake))}; ${told(firstGrant(lease))}`,
+      );
     if (twin !== undefined)
       blame(
         "I10",
@@ -74,6 +92,29 @@ function checkTokens(name: NameFacts, blame: Blame): void {
         );
     }
   }
+}
+
+/** I12, I19: nobody is told that a lease is held which is its own by proof, by its session or by its request id. */
+function checkOwn(name: NameFacts, blame: Blame): void {
+  for (const noted of name.operations) {
+    if (!isOp(noted, "acquire") || noted.reply.kind !== "held" || noted.reply.token === null) continue;
+    const { token } = noted.reply;
+    const lease = name.byToken.get(token);
+    if (lease !== undefined && isHolder(lease, noted))
+      blame("I12", [firstGrant(lease), noted], `${holderOf(lease)}, and asked for it again: ${told(noted)}`);
+    const request = requestKey(noted);
+    if (lease !== undefined || request === null) continue;
+    const asked = name.lostAcquires.filter(({ began }) => began <= noted.ended);
+    if (asked.length > 0 && asked.every((acquire) => requestKey(acquire) === request))
+      blame("I19", [noted], `nobody else can have been granted token ${token}: ${told(noted)}`);
+  }
+}
+
+/** Whether the acquire proves to come from the lease's holder, by the lease or else by its session. */
+function isHolder(lease: LeaseFacts, { call, principal }: Acquire): boolean {
+  if (principal !== lease.principal) return false;
+  if (call.lease !== null) return call.lease === lease.lease;
+  return call.session !== null && isOfSession(lease, call.session);
 }
 
 /** I9: whatever was asked for after a token had been seen gets a higher one. */
@@ -134,13 +175,17 @@ function hasProof({ lease, grants, mayGrant, session }: LeaseFacts, grant: Acqui
 
 /** I20, I27: a token that is held belongs to an acquire that was granted, or whose reply was lost. */
 function checkGhosts(name: NameFacts, ledger: Ledger, blame: Blame): void {
+  const { quiet = [] } = ledger.history;
   const lost = name.lostAcquires.filter((acquire) => settledBy(ledger, acquire) === undefined);
   let unexplained = 0;
   for (const token of name.heldTokens) {
     const first = name.heldFirst.get(token);
     if (first === undefined || name.byToken.has(token)) continue;
     unexplained++;
-    if (lost.filter(({ began }) => began <= first.ended).length >= unexplained) continue;
+    const before = lost.filter(({ began }) => began <= first.ended);
+    // However often it was sent, a request id was granted one lease, unless a restore forgot it.
+    const ids = new Set(before.map((acquire) => requestKey(acquire) ?? acquire.index));
+    if (Math.min(before.length, ids.size * (1 + quiet.length)) >= unexplained) continue;
     const isRefused = (noted: Noted): noted is Acquire =>
       isOp(noted, "acquire") &&
       noted.ended <= first.ended &&
@@ -156,7 +201,7 @@ function checkGhosts(name: NameFacts, ledger: Ledger, blame: Blame): void {
 }
 
 /** I18: the TTL that was asked for is the one that is answered. */
-function checkTtl(lease: LeaseFacts, blame: Blame): void {
+function checkTtl(lease: LeaseFacts, history: History, blame: Blame): void {
   const { grants, mayGrant, renewals, mayProlong, session } = lease;
   const grant = firstGrant(lease);
   const isPlain = grants.length === 1 && mayGrant.length === 0;
@@ -170,6 +215,34 @@ function checkTtl(lease: LeaseFacts, blame: Blame): void {
     const isLong = !isDefault && reply.leftMs > ttlMs + tickMs;
     if (isShort || isLong)
       blame("I18", [noted], `asked for ${ttlMs} ms and got ${reply.leftMs}: ${told(noted)}`);
+    else if (call.op === "acquire" && call.waitMs > 0 && session === null && reply.leftMs <= 0)
+      blame("I5", [noted], `was over when it was granted: ${told(noted)}`);
+  }
+  if (session !== null) checkWithin(lease, session, isSteady ? grant.call.ttlMs : undefined, history, blame);
+}
+
+/** I18: a session's lease is told to go on neither beyond the session nor less than it and the lease's TTL allow. */
+function checkWithin(
+  lease: LeaseFacts,
+  session: SessionFacts,
+  /** The TTL that it had all the time; undefined: it may have changed. */
+  ttlMs: number | null | undefined,
+  history: History,
+  blame: Blame,
+): void {
+  for (const noted of [...lease.grants, ...lease.renewals]) {
+    const { call, reply, began, ended } = noted;
+    const { least, most } = restOf(session, noted, history);
+    const asked = call.op === "renew" ? (call.ttlMs ?? ttlMs) : ttlMs;
+    const own = (asked ?? Number.POSITIVE_INFINITY) - (ended - began) - history.clockBoundMs - tickMs;
+    if (reply.leftMs > most)
+      blame("I18", [noted], `session ${session.id} ends in ${most} ms at most: ${told(noted)}`);
+    else if (asked !== undefined && reply.leftMs < Math.min(own, least))
+      blame(
+        "I18",
+        [noted],
+        `had ${Math.min(own, least)} ms at least, as session ${session.id}: ${told(noted)}`,
+      );
   }
 }
 
@@ -228,13 +301,22 @@ function whyAlive(lease: LeaseFacts, over: Noted, alive: Noted, history: History
 function checkEnd(lease: LeaseFacts, history: History, blame: Blame): void {
   const limit = expiredBy(lease, history) + graceMs;
   const late = lease.lives.find(
-    ({ began, reply }) => began > limit && reply.kind !== "granted" && reply.kind !== "done",
+    (noted) =>
+      decidedFrom(noted, history) > limit && noted.reply.kind !== "granted" && noted.reply.kind !== "done",
   );
   if (late !== undefined)
     blame(
       "I3",
       [firstGrant(lease), late],
       `${holderOf(lease)}, which was over by ${at(limit - graceMs)}, and nobody else can have it: ${told(late)}`,
+    );
+  const restore = (history.quiet ?? []).find(({ from }) => grantedBy(lease) < from);
+  const brought = lease.lives.find(({ began }) => restore !== undefined && began > restore.to);
+  if (brought !== undefined)
+    blame(
+      "I16",
+      [firstGrant(lease), brought],
+      `${holderOf(lease)}, a restore ended it by ${at(restore?.to ?? 0)}, and it went on: ${told(brought)}`,
     );
   const revived = lease.renewals.find(({ began }) => lease.session !== null && began > lease.session.overBy);
   if (revived !== undefined)
@@ -261,7 +343,10 @@ function checkDelays(name: NameFacts, history: History, blame: Blame): void {
   name.leases.forEach((lease, nth) => {
     const next = name.leases[nth + 1];
     const delayMs = Math.min(...[...lease.grants, ...lease.mayGrant].map(({ call }) => call.delayMs));
-    if (next === undefined || delayMs === 0 || lease.releases.length > 0) return;
+    if (next === undefined || delayMs === 0) return;
+    // What was asked for when the lease was over released nothing.
+    const overBy = expiredBy(lease, history);
+    if (lease.releases.some(({ began, reply }) => reply.kind === "done" || began <= overBy)) return;
     if (isForgotten(history, grantedFrom(lease), grantedBy(next))) return;
     const until = heldUntil(lease, history) + delayMs - history.clockBoundMs;
     if (grantedBy(next) >= until) return;

@@ -4,7 +4,7 @@
  * operation's beginning and its end.
  */
 import type { Call, History, LeaseRef, Operation, Reply } from "../history.js";
-import { type SessionFacts, sessionsIn } from "./sessions.js";
+import { type SessionFacts, sessionsIn, tickMs } from "./sessions.js";
 
 /** An operation and where it stands in the history. */
 export interface Noted<C extends Call = Call, R extends Reply = Reply> extends Operation {
@@ -84,13 +84,28 @@ export interface RequestFacts {
 export const mayBeReentry = ({ lease, grants, mayGrant }: LeaseFacts, grant: Grant): boolean =>
   grant.call.lease === lease ||
   (grant.call.session !== null &&
-    (mayGrant.length > 0 || grants.some(({ call }) => call.requestId !== grant.call.requestId)));
+    // Another request was granted it, before.
+    [...grants, ...mayGrant].some(
+      ({ call, began }) => call.requestId !== grant.call.requestId && began <= grant.ended,
+    ));
 
 export interface Ledger {
   readonly history: History;
   readonly names: ReadonlyMap<string, NameFacts>;
   readonly requests: ReadonlyMap<string, RequestFacts>;
   readonly sessions: ReadonlyMap<string, SessionFacts>;
+  /** The first lease, on any name, that has the id. */
+  readonly byRef: ReadonlyMap<LeaseRef, LeaseFacts>;
+}
+
+/**
+ * Not before this it was decided. Who waited in vain until its time was up was refused by a last look; answered early,
+ * for whatever reason, nothing is known.
+ */
+export function decidedFrom({ began, ended, call, reply }: Noted, { clockBoundMs }: History): number {
+  if (call.op !== "acquire" || (reply.kind !== "held" && reply.kind !== "delayed")) return began;
+  const isWaitedOut = call.waitMs > 0 && ended - began >= call.waitMs;
+  return isWaitedOut ? Math.max(began, began + call.waitMs - clockBoundMs - 2 * tickMs) : began;
 }
 
 /** Between which instants the grant was made. */
@@ -105,6 +120,10 @@ export function firstGrant({ grants, lease }: LeaseFacts): Grant {
   return first;
 }
 
+/** Whether the lease lives no longer than the session: its grant named it, and no proof. */
+export const isOfSession = (lease: LeaseFacts, session: string): boolean =>
+  lease.session?.id === session && firstGrant(lease).call.lease === null;
+
 /** Whether a restore may have come between two instants, so that what was known at the first is forgotten. */
 export const isForgotten = ({ quiet = [] }: History, from: number, to: number): boolean =>
   quiet.some((window) => window.from <= to && window.to >= from);
@@ -114,9 +133,11 @@ export const isForgotten = ({ quiet = [] }: History, from: number, to: number): 
  * told. Across a restore a request id may have been granted two.
  */
 export const settledBy = ({ requests, history }: Ledger, acquire: Acquire): LeaseFacts | undefined =>
-  isForgotten(history, acquire.began, acquire.ended)
-    ? undefined
-    : requests.get(requestKey(acquire) ?? "")?.settled[0];
+  requests
+    .get(requestKey(acquire) ?? "")
+    ?.settled.find(
+      (lease) => !isForgotten(history, Math.min(acquire.began, grantedFrom(lease)), acquire.ended),
+    );
 
 export const requestKey = ({ principal, call }: Acquire): string | null =>
   call.requestId === null ? null : `${principal} ${call.requestId}`;
@@ -124,6 +145,7 @@ export const requestKey = ({ principal, call }: Acquire): string | null =>
 export function ledgerOf(history: History): Ledger {
   const names = new Map<string, NameFacts>();
   const requests = new Map<string, RequestFacts>();
+  const byRef = new Map<LeaseRef, LeaseFacts>();
   const all: Noted[] = history.operations.map((operation, index) => ({ ...operation, index }));
   all.sort((one, other) => one.began - other.began);
   const sessions = sessionsIn(all, history);
@@ -133,8 +155,13 @@ export function ledgerOf(history: History): Ledger {
     noteLeases(name, requests, sessions);
     for (const noted of name.operations) noteEvidence(name, requests, noted);
     noteTokens(name);
+    for (const lease of name.leases) if (!byRef.has(lease.lease)) byRef.set(lease.lease, lease);
   }
-  return { history, names, requests, sessions };
+  for (const { leases, acquires, settled } of requests.values())
+    for (const lease of leases)
+      if (lease.grants.some((grant) => acquires.includes(grant) && !mayBeReentry(lease, grant)))
+        settled.push(lease);
+  return { history, names, requests, sessions, byRef };
 }
 
 function nameIn(names: Map<string, NameFacts>, name: string): NameFacts {
@@ -210,7 +237,6 @@ function noteLeases(
       const request = requests.get(requestKey(grant) ?? "");
       if (request === undefined) continue;
       if (!request.leases.includes(lease)) request.leases.push(lease);
-      if (grant.call.lease === null && grant.call.session === null) request.settled.push(lease);
     }
 }
 

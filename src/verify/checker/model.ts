@@ -97,7 +97,8 @@ export class Model {
     if (hi <= end.lo) return null;
     const delay = this.lifetimes.delayAfter(held, { lo: end.lo, hi: Math.min(end.hi, hi) });
     // A release starts no lock delay, and neither does taking back what nobody heard of.
-    const mayBeReleased = held.isUnheard || this.lifetimes.leaseOf(held)?.releases.some(isUnanswered);
+    const mayRelease = (noted: Noted): boolean => isUnanswered(noted) && noted.began <= end.hi;
+    const mayBeReleased = held.isUnheard || this.lifetimes.leaseOf(held)?.releases.some(mayRelease);
     return freed(state, end.lo, mayBeReleased ? { lo: 0, hi: delay.hi } : delay);
   }
 

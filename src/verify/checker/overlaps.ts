@@ -6,9 +6,12 @@
 import type { History } from "../history.js";
 import { heldUntil, overBy } from "./holds.js";
 import {
+  type Acquire,
+  decidedFrom,
   firstGrant,
   grantedBy,
   grantedFrom,
+  isOfSession,
   type LeaseFacts,
   type Ledger,
   type NameFacts,
@@ -68,13 +71,20 @@ function checkBlocked(
   history: History,
   accuse: Accuse,
 ): void {
+  // Its own session's leases stand in nobody's way.
+  const session = "session" in noted.call ? noted.call.session : null;
+  const isOwn = (lease: LeaseFacts): boolean =>
+    session !== null && lease.principal === noted.principal && isOfSession(lease, session);
+  const from = decidedFrom(noted, history);
   const mayBeHeld = (lease: LeaseFacts): boolean =>
-    grantedFrom(lease) <= noted.ended && overBy(lease, history) >= noted.began;
+    !isOwn(lease) && grantedFrom(lease) <= noted.ended && overBy(lease, history) >= from;
+  const mayBeGranted = ({ began, call, principal }: Acquire): boolean =>
+    began <= noted.ended && (session === null || call.session !== session || principal !== noted.principal);
   const isExplained = group.some(
     (other) =>
       overlaps(name.name, other.name) &&
       other.name !== name.name &&
-      (other.lostAcquires.some(({ began }) => began <= noted.ended) || other.leases.some(mayBeHeld)),
+      (other.lostAcquires.some(mayBeGranted) || other.leases.some(mayBeHeld)),
   );
   if (!isExplained)
     accuse("I3", name.name, [noted], `no lease on a name that overlaps can have been held: ${told(noted)}`);

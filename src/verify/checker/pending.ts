@@ -10,7 +10,7 @@ export class Pending {
   readonly #previous: Int32Array;
 
   /** Where an operation begins in the moment in which another ends, either may have been first. */
-  constructor(readonly operations: readonly Noted[]) {
+  constructor(readonly operations: readonly Pick<Noted, "began" | "ended">[]) {
     const entries = operations.flatMap(({ began, ended }, number) => [
       { entry: 2 * number + 1, at: began, isEnd: 0 },
       { entry: 2 * number + 2, at: ended, isEnd: 1 },

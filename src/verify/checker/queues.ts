@@ -36,11 +36,10 @@ export function checkQueue(name: NameFacts, ledger: Ledger, accuse: Accuse): voi
   const waits = waitsIn(name, ledger.history);
   if (waits.length === 0) return;
   for (const lease of name.leases) checkTurn(lease, waits, ledger, accuse);
-  if (name.lostAcquires.length > 0) return;
   for (const [nth, lease] of name.leases.entries()) {
     const next = name.leases[nth + 1];
     const isDelayed = lease.grants.some(({ call }) => call.delayMs > 0);
-    if (next !== undefined && !isDelayed) checkWakeUp(lease, next, waits, ledger.history, accuse);
+    if (!isDelayed) checkWakeUp(lease, next, waits, ledger, accuse);
   }
 }
 
@@ -61,13 +60,11 @@ function waitsIn({ operations }: NameFacts, { clockBoundMs }: History): Wait[] {
 function checkTurn(lease: LeaseFacts, waits: readonly Wait[], ledger: Ledger, accuse: Accuse): void {
   const grant = firstGrant(lease);
   const request = requestKey(grant);
-  // Its request id is the ticket that keeps its place, also after a wait in vain.
-  const earlier = request === null ? [] : (ledger.requests.get(request)?.acquires ?? []);
-  const cameFrom = Math.min(grantedFrom(lease), ...earlier.map(({ began }) => began));
+  const came = Math.min(grantedFrom(lease), cameFrom(ledger, grant));
   const until = grantedBy(lease);
   const passed = waits.find(
     ({ acquire, from, to }) =>
-      cameFrom > from && until < to && (request === null || request !== requestKey(acquire)),
+      came > from && until < to && (request === null || request !== requestKey(acquire)),
   );
   if (passed === undefined) return;
   const { acquire, from, to } = passed;
@@ -75,24 +72,40 @@ function checkTurn(lease: LeaseFacts, waits: readonly Wait[], ledger: Ledger, ac
   accuse("I25", lease.name.name, [acquire, grant], says);
 }
 
-/** I26: between two leases the name was not free for long while somebody stood in line. */
+/** The earliest instant at which it can have come: a request id is the ticket that keeps its place. */
+const cameFrom = ({ requests }: Ledger, acquire: Acquire): number =>
+  Math.min(
+    acquire.began,
+    ...(requests.get(requestKey(acquire) ?? "")?.acquires ?? []).map(({ began }) => began),
+  );
+
+/** I26: after a lease and before the next, if there is one, the name was not free for long while somebody stood in line. */
 function checkWakeUp(
   lease: LeaseFacts,
-  next: LeaseFacts,
+  next: LeaseFacts | undefined,
   waits: readonly Wait[],
-  history: History,
+  ledger: Ledger,
   accuse: Accuse,
 ): void {
+  const lost = lease.name.lostAcquires.map((acquire) => cameFrom(ledger, acquire));
   // Who is told that a lease is over is told by a step that serves the queue as well.
   const freeFrom = Math.min(...lease.overs.map(({ ended }) => ended));
-  const freeTo = grantedFrom(next);
-  const overslept = waits.find(({ from, to }) => Math.min(freeTo, to) - Math.max(freeFrom, from) > wakeUpMs);
-  if (overslept === undefined || isForgotten(history, heldUntil(lease, history), freeTo)) return;
+  const freeTo = next === undefined ? Number.POSITIVE_INFINITY : grantedFrom(next);
+  const { history } = ledger;
+  // Who stood in line before, and never heard, may have got it.
+  const isTaken = (by: number): boolean => lost.some((came) => came <= by);
+  const overslept = waits.find(
+    ({ from, to }) =>
+      Math.min(freeTo, to) - Math.max(freeFrom, from) > wakeUpMs &&
+      !isTaken(Math.max(freeFrom, from)) &&
+      !isForgotten(history, heldUntil(lease, history), Math.min(freeTo, to)),
+  );
+  if (overslept === undefined) return;
   const { acquire } = overslept;
   accuse(
     "I26",
     lease.name.name,
-    [acquire, firstGrant(next)],
+    next === undefined ? [acquire] : [acquire, firstGrant(next)],
     `was free from ${at(freeFrom)} to ${at(freeTo)} while somebody stood in line: ${told(acquire)}`,
   );
 }

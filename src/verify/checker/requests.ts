@@ -20,14 +20,15 @@ export function checkRequests(requests: Iterable<RequestFacts>, history: History
       request.leases.flatMap((lease) => lease.grants.filter((grant) => mayBeReentry(lease, grant))),
     );
     const acquires = request.acquires.filter((acquire) => !reentries.has(acquire));
-    const [first] = acquires
+    const grants = acquires
       .filter((acquire) => isAnswered(acquire, "granted"))
       .sort((one, other) => one.ended - other.ended);
     for (const noted of acquires) {
       checkReuse(request, noted, accuse);
       checkSpent(request, noted, accuse);
-      if (first !== undefined && noted !== first && !isForgotten(history, first.began, noted.ended))
-        checkRepeat(request, first, noted, accuse);
+      // A restore may have forgotten what came before it.
+      const first = grants.find((grant) => !isForgotten(history, grant.began, noted.ended));
+      if (first !== undefined && noted !== first) checkRepeat(request, first, noted, accuse);
     }
   }
 }
@@ -71,6 +72,7 @@ function checkRepeat({ id }: RequestFacts, first: Grant, noted: Acquire, accuse:
   if (bodyOf(noted) !== bodyOf(first)) {
     if (isSame || (noted.began > first.ended && reply.kind !== "reused"))
       blame("I21", "was granted for another request");
+    else if (isGrant) blame("I19", "was granted twice");
   } else if (isGrant && !isSame) blame("I19", "was granted twice");
   else if (!isGrant && noted.began > first.ended && reply.kind !== "lost")
     blame("I19", "was granted, and a repeat was not told so");

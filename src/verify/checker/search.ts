@@ -7,7 +7,7 @@
  * answered leads on. An observation that fits is placed at once, without a choice: it changes nothing, and every order
  * that explains the rest explains it with the observation in front.
  */
-import type { Ledger, NameFacts, Noted } from "./ledger.js";
+import { decidedFrom, type Ledger, type NameFacts, type Noted } from "./ledger.js";
 import type { Span } from "./lifetimes.js";
 import { initial, isObservation, Model, type State } from "./model.js";
 import { Pending } from "./pending.js";
@@ -43,6 +43,8 @@ class Search {
   readonly #operations: readonly Noted[];
   readonly #answered: number;
   readonly #pending: Pending;
+  /** By number: it took effect neither before nor after. */
+  readonly #windows: readonly Pick<Noted, "began" | "ended">[];
   /** By number: the token that an operation needs to be held; undefined: none. */
   readonly #needs: readonly (number | undefined)[];
   /** By token: how many that need it are still to be placed. */
@@ -65,7 +67,11 @@ class Search {
     const unanswered = name.forces.filter(({ reply }) => reply.kind === "unknown");
     this.#operations = [...answered, ...unanswered];
     this.#answered = answered.length;
-    this.#pending = new Pending(answered);
+    this.#windows = this.#operations.map((noted) => ({
+      began: decidedFrom(noted, ledger.history),
+      ended: noted.ended,
+    }));
+    this.#pending = new Pending(this.#windows.slice(0, this.#answered));
     this.#needs = this.#operations.map((noted) => neededBy(name, noted));
     for (const token of this.#needs) this.#need(token, 1);
     this.#bits = new Uint16Array(Math.ceil(this.#operations.length / 16));
@@ -104,7 +110,7 @@ class Search {
         const noted = this.#at(number);
         if (!isObservation(noted)) continue;
         this.#steps++;
-        const seen = this.#model.observe(state, noted, this.#when(state, noted));
+        const seen = this.#model.observe(state, noted, this.#when(state, number));
         if (seen === null) continue;
         this.#place(number);
         state = seen;
@@ -131,7 +137,7 @@ class Search {
 
   *#outcomes(state: State, number: number): Generator<Choice> {
     const noted = this.#at(number);
-    const when = this.#when(state, noted);
+    const when = this.#when(state, number);
     if (when.lo > when.hi) return;
     this.#steps++;
     for (const next of this.#model.after(state, noted, when))
@@ -146,7 +152,8 @@ class Search {
   }
 
   /** No later than any that is still to come has ended. */
-  #when(state: State, { began }: Noted): Span {
+  #when(state: State, number: number): Span {
+    const began = this.#windows[number]?.began ?? state.from;
     return { lo: Math.max(state.from, began), hi: this.#pending.firstEnd };
   }
 

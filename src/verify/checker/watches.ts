@@ -2,7 +2,9 @@
  * I29: what a watch tells is in order, without gaps and without repeats, and is true. A stream is held against itself
  * (each lease is acquired, renewed and ended, in this order, and tokens rise) and against the operations: it leaves
  * out nothing that a caller was told, and tells nothing that no call explains. With `reset` and a new snapshot it
- * begins anew. How soon an event comes is not judged.
+ * begins anew. How soon an event comes is not judged, only what had come before another that was told.
+ *
+ * A snapshot is read after its place in the feed was taken: events up to what it shows may follow it.
  */
 import type { Violation } from "../check.js";
 import type { Seen } from "../history.js";
@@ -23,6 +25,8 @@ interface Word {
   readonly renewals: number | null;
 }
 
+const isShown = ({ heard }: Word): boolean => heard.event === "snapshot";
+
 export function checkWatches(ledger: Ledger): Violation[] {
   const violations: Violation[] = [];
   const streams = new Map<string, Stream>();
@@ -31,6 +35,7 @@ export function checkWatches(ledger: Ledger): Violation[] {
     streams.set(seen.stream, stream);
     stream.hear({ ...seen, index });
   });
+  for (const stream of streams.values()) stream.end();
   return violations;
 }
 
@@ -39,6 +44,11 @@ class Stream {
   readonly #ids = new Map<string, Heard>();
   /** Of all grants told so far the one that was asked for last. */
   #latest: { readonly heard: Heard; readonly from: number } | null = null;
+  /** Leases that it spoke of. */
+  readonly #told = new Set<string>();
+  /** What was asked for after this instant, it tells; null: its snapshot is not complete. */
+  #since: number | null = null;
+  #isShowing = false;
 
   constructor(
     readonly ledger: Ledger,
@@ -46,12 +56,59 @@ class Stream {
   ) {}
 
   hear(heard: Heard): void {
-    if (heard.event === "reset" || heard.event === "snapshot" || heard.event === "synced") {
-      this.#words.clear();
-      this.#ids.clear();
-      this.#latest = null;
-      return;
+    if (heard.event === "reset") this.#reset();
+    else if (heard.event === "snapshot" || heard.event === "synced") this.#show(heard);
+    else this.#event(heard);
+  }
+
+  /** Nothing more comes that follows from what came. */
+  end(): void {
+    const latest = this.#latest;
+    const since = this.#since;
+    if (latest === null || since === null) return;
+    for (const [name, { heard, isOver }] of this.#words) {
+      const facts = this.ledger.names.get(name);
+      const missed = facts?.leases.find(
+        (lease) =>
+          grantedFrom(lease) > since &&
+          grantedBy(lease) < latest.from &&
+          !this.#told.has(`${lease.token} ${name}`),
+      );
+      const last = facts?.byToken.get(heard.token);
+      if (missed !== undefined)
+        this.#accuse([latest.heard], `the grant of token ${missed.token} of ${name} was left out`);
+      else if (!isOver && last !== undefined && releasedBy(last) < latest.from)
+        this.#accuse([heard, latest.heard], `the end of token ${heard.token} of ${name} was left out`);
     }
+  }
+
+  #reset(): void {
+    this.end();
+    this.#words.clear();
+    this.#ids.clear();
+    this.#told.clear();
+    this.#latest = null;
+    this.#since = null;
+    this.#isShowing = false;
+  }
+
+  #show(heard: Heard): void {
+    if (!this.#isShowing) {
+      this.end();
+      this.#words.clear();
+      this.#told.clear();
+    }
+    this.#isShowing = heard.event === "snapshot";
+    this.#since = this.#isShowing ? null : heard.at;
+    if (!this.#isShowing) return;
+    const name = this.ledger.names.get(heard.name);
+    if (name !== undefined) this.#wasAsked(heard, name);
+    this.#words.set(heard.name, { heard, isOver: false, renewals: null });
+    this.#told.add(`${heard.token} ${heard.name}`);
+  }
+
+  #event(heard: Heard): void {
+    this.#isShowing = false;
     const twin = heard.id === null ? undefined : this.#ids.get(heard.id);
     if (heard.id !== null) this.#ids.set(heard.id, heard);
     if (twin !== undefined) {
@@ -60,9 +117,13 @@ class Stream {
     }
     const name = this.ledger.names.get(heard.name);
     const before = this.#words.get(heard.name);
-    if (before !== undefined) this.#inOrder(before, heard, name);
+    this.#told.add(`${heard.token} ${heard.name}`);
+    const isOld = before !== undefined && isShown(before) && heard.token <= before.heard.token;
+    if (before !== undefined && !isOld) this.#inOrder(before, heard, name);
     if (name !== undefined) this.#isTrue(heard, name, before);
-    this.#words.set(heard.name, wordAfter(before, heard));
+    if (isOld && heard.token < before.heard.token) return;
+    const word = wordAfter(before, heard);
+    this.#words.set(heard.name, isOld ? { ...word, renewals: null } : word);
   }
 
   /** Each event follows from the one before it about the same name. */
@@ -86,6 +147,7 @@ class Stream {
     const lease = name.byToken.get(heard.token);
     if (heard.event === "acquired") this.#isGrant(heard, name, lease);
     if (lease === undefined || heard.event === "acquired" || heard.event === "renewed") return;
+    if (heard.event === "released") this.#isDue(heard, lease, before);
     const until = heldUntil(lease, this.ledger.history);
     if (heard.at < until)
       this.#accuse(
@@ -103,12 +165,38 @@ class Stream {
       this.#isComplete(heard, lease, before.renewals);
   }
 
-  #isGrant(heard: Heard, name: NameFacts, lease: LeaseFacts | undefined): void {
+  /** A release is told neither without the lease that it ends nor after what was asked for later. */
+  #isDue(heard: Heard, lease: LeaseFacts, before: Word | undefined): void {
+    const since = this.#since;
+    const latest = this.#latest;
+    const isPlain = lease.session === null && lease.mayGrant.length === 0 && lease.name.forces.length === 0;
+    if (
+      before === undefined &&
+      since !== null &&
+      isPlain &&
+      lease.releases.every(({ began }) => began > since)
+    )
+      this.#accuse([heard], `token ${heard.token} is told to be released, and its grant was left out`);
+    else if (latest !== null && releasedBy(lease) < latest.from)
+      this.#accuse(
+        [latest.heard, heard],
+        `token ${heard.token} of ${heard.name} was released before token ${latest.heard.token} of ${latest.heard.name} was asked for, and told after it`,
+      );
+  }
+
+  /** Returns from when on it can have been granted. */
+  #wasAsked(heard: Heard, name: NameFacts): number {
+    const lease = name.byToken.get(heard.token);
     // Operations are in the order in which they began.
     const asked = name.lostAcquires[0]?.began ?? Number.POSITIVE_INFINITY;
     const from = lease === undefined ? asked : grantedFrom(lease);
     if (heard.at < from)
       this.#accuse([heard], `token ${heard.token} was told at ${at(heard.at)}, and nobody had asked for it`);
+    return from;
+  }
+
+  #isGrant(heard: Heard, name: NameFacts, lease: LeaseFacts | undefined): void {
+    const from = this.#wasAsked(heard, name);
     if (lease === undefined) return;
     if (this.#latest !== null && grantedBy(lease) < this.#latest.from)
       this.#accuse(
@@ -121,7 +209,9 @@ class Stream {
   /** Every renewal is told once. */
   #isComplete(heard: Heard, lease: LeaseFacts, told: number): void {
     const least = lease.renewals.length;
-    const most = least + lease.grants.length + lease.mayProlong.length;
+    // One of the acquires is the grant itself.
+    const again = lease.grants.length - (lease.mayGrant.length === 0 ? 1 : 0);
+    const most = least + again + lease.mayProlong.length;
     if (told < least || told > most)
       this.#accuse([heard], `token ${heard.token} was renewed ${least} times, and ${told} were told`);
   }
@@ -136,6 +226,10 @@ class Stream {
     });
   }
 }
+
+/** By then its holder had released it. */
+const releasedBy = ({ releases }: LeaseFacts): number =>
+  Math.min(...releases.filter(({ reply }) => reply.kind === "done").map(({ ended }) => ended));
 
 function wordAfter(before: Word | undefined, heard: Heard): Word {
   if (heard.event === "acquired") return { heard, isOver: false, renewals: 0 };

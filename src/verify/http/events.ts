@@ -23,9 +23,10 @@ export interface Following {
 
 /** Until aborted. Never rejects. */
 export async function follow(exchange: Exchange, following: Following, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    const pauseMs = await connection(exchange, following, signal).catch(() => reconnectMs);
-    await sleep(Math.max(pauseMs, reconnectMs), signal);
+  for (let failures = 0; !signal.aborted; ) {
+    const pauseMs = await connection(exchange, following, signal).catch(() => null);
+    failures = pauseMs === null ? failures + 1 : 0;
+    await sleep(Math.max(pauseMs ?? 0, reconnectMs * Math.max(1, failures)), signal);
   }
 }
 

@@ -9,8 +9,9 @@ import type { Caller, Lab } from "../lab.js";
 import { Recorder } from "../recorder.js";
 import { seeded } from "../seed.js";
 import { monotonicMs, sleep } from "./clock.js";
+import { Contact } from "./contact.js";
 import { follow } from "./events.js";
-import { Exchange } from "./exchange.js";
+import { Exchange, type Heard } from "./exchange.js";
 import { Pace } from "./pace.js";
 import { type Ids, replyFrom, requestFor } from "./replies.js";
 
@@ -29,8 +30,12 @@ export interface HttpLabOptions {
   readonly prefix: string;
   readonly seed: number;
   readonly over: AbortSignal;
+  /** Aborted when nobody may wait any longer: calls under way are cut, and no other is sent. */
+  readonly ends?: AbortSignal;
   /** Shared by labs that run at once. */
   readonly pace?: Pace;
+  /** Shared by labs that run at once. */
+  readonly contact?: Contact;
   /** How long a reply may take, beyond the time that the call itself waits. */
   readonly timeoutMs?: number;
   readonly clockBoundMs?: number;
@@ -44,6 +49,8 @@ const clockBoundDefaultMs = 20;
 const paceDefault = { callsPerSecond: 2000, inFlightMax: 256 };
 /** Each process has one call at a time under way, and streams come on top. */
 const connectionsMax = 512;
+/** What a caller hears of a call that was not made. It is no operation. */
+const ended: Reply = { kind: "refused", code: "unsent: the run has ended" };
 
 export class HttpLab implements Lab {
   readonly prefix: string;
@@ -54,6 +61,8 @@ export class HttpLab implements Lab {
   readonly recorder: Recorder;
   readonly #exchange: Exchange;
   readonly #pace: Pace;
+  readonly #contact: Contact;
+  #isLeaving = false;
   readonly #ids = new StandIns();
   readonly #custody = new Custody();
   /** By stream: the last event that was heard. */
@@ -68,6 +77,9 @@ export class HttpLab implements Lab {
     this.recorder = new Recorder(options.clockBoundMs ?? clockBoundDefaultMs);
     this.#exchange = new Exchange(options.url, connectionsMax);
     this.#pace = options.pace ?? new Pace(paceDefault);
+    this.#contact = options.contact ?? new Contact();
+    if (options.ends !== undefined) setMaxListeners(0, options.ends);
+    options.ends?.addEventListener("abort", () => this.#exchange.close(), { once: true });
   }
 
   caller(process: string, who: number): Caller {
@@ -97,12 +109,17 @@ export class HttpLab implements Lab {
     return this.recorder.history();
   }
 
-  /** Gives back what callers were granted and did not let go of; the rest has run out. */
-  async letGo(): Promise<void> {
+  /**
+   * Gives back what callers were granted and did not let go of; the rest has run out. Begins nothing after `until`:
+   * then what is left runs out as well.
+   */
+  async letGo(until = Number.POSITIVE_INFINITY): Promise<void> {
+    this.#isLeaving = true;
     const caller = (who: number): Caller => this.caller(`clean-up-${who}`, who);
-    for (const { who, session } of this.#custody.sessions()) await caller(who).call({ op: "end", session });
+    for (const { who, session } of this.#custody.sessions())
+      if (this.now() < until) await caller(who).call({ op: "end", session });
     for (const { who, name, lease } of this.#custody.leases(this.now()))
-      await caller(who).call({ op: "release", name, lease });
+      if (this.now() < until) await caller(who).call({ op: "release", name, lease });
   }
 
   close(): void {
@@ -120,19 +137,36 @@ export class HttpLab implements Lab {
     const { bearer } = call.op === "force" ? (operator ?? principal) : principal;
     const waitMs = call.op === "acquire" ? call.waitMs : 0;
     const asked = requestFor(call, this.#ids, this.#labelOf(process, call));
-    await this.#pace.begin();
-    const ask = async (): Promise<Operation> => {
+    await this.#pace.begin(this.#isLeaving ? undefined : this.options.ends);
+    const ask = async (): Promise<Reply> => {
+      if (this.#isEnded) return ended;
       const began = this.now();
       const heard = await this.#exchange.ask(bearer, asked, { timeoutMs: timeoutMs + waitMs, signal });
+      this.#noteHeard(heard, principal.name, began);
       const reply = replyFrom(call, heard, this.#ids);
-      if (heard.kind === "reply" && heard.status === 429) this.#pace.hush(heard.retryAfterMs);
-      const ended = reply.kind === "unknown" ? Number.POSITIVE_INFINITY : this.now();
-      return { process, principal: principal.name, call, began, ended, reply };
+      // The service never heard of it.
+      if (heard.kind === "unsent") return reply;
+      const endedAt = reply.kind === "unknown" ? Number.POSITIVE_INFINITY : this.now();
+      const operation = { process, principal: principal.name, call, began, ended: endedAt, reply };
+      this.recorder.operation(operation);
+      this.#custody.note(who, operation);
+      return reply;
     };
-    const operation = await (waitMs > 0 ? ask() : this.#pace.during(ask));
-    this.recorder.operation(operation);
-    this.#custody.note(who, operation);
-    return operation.reply;
+    return waitMs > 0 ? ask() : this.#pace.during(ask);
+  }
+
+  /** Until it is time to clean up: that is done in the time that it is given. */
+  get #isEnded(): boolean {
+    return this.options.ends?.aborted === true && !this.#isLeaving;
+  }
+
+  #noteHeard(heard: Heard, principal: string, began: number): void {
+    this.#contact.note(heard, principal, began);
+    if (heard.kind === "unsent" && heard.why !== "cut") this.#pace.missed();
+    if (heard.kind !== "reply") return;
+    this.#pace.answered();
+    if (heard.status === 429) this.#pace.hush(heard.retryAfterMs);
+    else this.#pace.taken();
   }
 
   /**

@@ -36,3 +36,44 @@ test("nobody calls while the service wants silence", async () => {
   await pace.begin();
   assert.ok(monotonicMs() - beganAt >= 59, `${monotonicMs() - beganAt}`);
 });
+
+test("a pace that was too fast settles near what the service allows, and comes back", async () => {
+  const pace = new Pace({ callsPerSecond: 2000, inFlightMax: 3 });
+  for (let nth = 0; nth < 20; nth++) pace.hush(0);
+  assert.equal(Math.round(pace.rate), 1200, "calls that were under way together count once");
+  await sleep(110);
+  pace.hush(0);
+  const low = pace.rate;
+  assert.ok(low <= 1200, `${low}`);
+  await sleep(300);
+  await pace.begin();
+  assert.ok(pace.rate > low, `${pace.rate}`);
+});
+
+test("a pace is not cut below what the service takes", async () => {
+  const pace = new Pace({ callsPerSecond: 500, inFlightMax: 3 });
+  for (let nth = 0; nth < 400; nth++) pace.taken();
+  pace.hush(0);
+  assert.equal(pace.rate, 360);
+});
+
+test("while the service cannot be reached one call at a time tries, until it answers", async () => {
+  const pace = new Pace({ callsPerSecond: 1000, inFlightMax: 3 });
+  for (let nth = 0; nth < 5; nth++) pace.missed();
+  let begun = 0;
+  const calls = Array.from({ length: 20 }, async () => {
+    await pace.begin();
+    begun++;
+    if (begun < 3) pace.missed();
+    else pace.answered();
+  });
+  await Promise.race(calls);
+  assert.equal(begun, 1);
+  await Promise.all(calls);
+});
+
+test("nobody is kept waiting once it has ended", async () => {
+  const pace = new Pace({ callsPerSecond: 1000, inFlightMax: 3 });
+  pace.hush(60_000);
+  await pace.begin(AbortSignal.abort());
+});

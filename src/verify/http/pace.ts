@@ -1,4 +1,7 @@
-/** How hard a run may press a service: calls a second, calls at once, and silence when it says that it is too much. */
+/**
+ * How hard a run may press a service: calls a second, calls at once, silence when it says that it is too much, and a
+ * single try now and then while it cannot be reached.
+ */
 import { monotonicMs, sleep } from "./clock.js";
 
 export interface Load {
@@ -10,32 +13,48 @@ export interface Load {
 /** How early a call may begin: makes up for timers that wake late. */
 const burstMs = 30;
 /** However often the service asked for silence. */
-const intervalMaxMs = 1000;
-
-/** Each call for silence makes calls rarer by this much; each call afterwards makes up for a little of it. */
-const backOff = 2;
-const recovery = 0.99;
+const rateMin = 1;
+/** What is left of the rate when the service asks for silence. Calls that were under way together are told together. */
+const backOff = 0.6;
+const backOffEveryMs = 100;
+/** No slower than this share of what it has taken in the last second. */
+const takenShare = 0.9;
+const takenMs = 1000;
+/** Won back in a second without it: the rate stays near what the service allows, and asks for too much now and then. */
+const recovery = 1.15;
+/** How long nobody calls while the service cannot be reached: doubled each time, up to the second. */
+const missedMinMs = 50;
+const missedMaxMs = 250;
 
 export class Pace {
-  #intervalMs: number;
+  #rate: number;
+  #ratedAt = monotonicMs();
+  #backedOffAt = Number.NEGATIVE_INFINITY;
+  /** When calls of the last second were answered. */
+  readonly #takenAt: number[] = [];
   #nextAt = 0;
   #silentUntil = 0;
+  /** 0 while the service can be reached. */
+  #missedMs = 0;
   #inFlight = 0;
   readonly #queue: (() => void)[] = [];
 
   constructor(readonly load: Load) {
-    this.#intervalMs = 1000 / load.callsPerSecond;
+    this.#rate = load.callsPerSecond;
   }
 
-  /** Resolves when a call may begin. */
-  async begin(): Promise<void> {
-    for (let left = this.#silence(); left > 0; left = this.#silence()) await sleep(left);
+  /** Resolves when a call may begin, or as soon as the signal is aborted. */
+  async begin(signal?: AbortSignal): Promise<void> {
+    for (let left = this.#silence(); left > 0 && !signal?.aborted; left = this.#silence())
+      await sleep(left, signal);
     const now = monotonicMs();
+    // This one tries; the others wait for what becomes of it.
+    if (this.#missedMs > 0) this.#silentUntil = now + this.#missedMs;
+    this.#recover(now);
     const at = Math.max(this.#nextAt, now);
-    this.#intervalMs = Math.max(1000 / this.load.callsPerSecond, this.#intervalMs * recovery);
-    this.#nextAt = at + this.#intervalMs;
+    this.#nextAt = at + 1000 / this.#rate;
     const earlyMs = at - now - burstMs;
-    if (earlyMs > 0) await sleep(earlyMs);
+    if (earlyMs > 0) await sleep(earlyMs, signal);
   }
 
   /** Counts a call until it is over. */
@@ -51,11 +70,55 @@ export class Pace {
     }
   }
 
+  /** Calls a second, at present. */
+  get rate(): number {
+    return this.#rate;
+  }
+
   /** The service asked for silence. */
   hush(ms: number): void {
-    // Several calls under way are told the same.
-    if (this.#silence() <= 0) this.#intervalMs = Math.min(this.#intervalMs * backOff, intervalMaxMs);
-    this.#silentUntil = Math.max(this.#silentUntil, monotonicMs() + ms);
+    const now = monotonicMs();
+    if (now - this.#backedOffAt >= backOffEveryMs) {
+      this.#recover(now);
+      this.#rate = Math.min(
+        this.#rate,
+        Math.max(rateMin, this.#rate * backOff, takenShare * this.#taken(now)),
+      );
+      this.#backedOffAt = now;
+    }
+    this.#silentUntil = Math.max(this.#silentUntil, now + ms);
+  }
+
+  /** The service could not be reached. */
+  missed(): void {
+    this.#missedMs = Math.min(missedMaxMs, Math.max(missedMinMs, 2 * this.#missedMs));
+    this.#silentUntil = Math.max(this.#silentUntil, monotonicMs() + this.#missedMs);
+  }
+
+  /** The service answered, and did not ask for silence. */
+  taken(): void {
+    const now = monotonicMs();
+    this.#takenAt.push(now);
+    this.#taken(now);
+  }
+
+  /** The service answered, whatever it was. */
+  answered(): void {
+    if (this.#missedMs === 0) return;
+    this.#missedMs = 0;
+    this.#silentUntil = 0;
+  }
+
+  /** How many calls of the last second were answered. */
+  #taken(now: number): number {
+    while ((this.#takenAt[0] ?? now) < now - takenMs) this.#takenAt.shift();
+    return this.#takenAt.length;
+  }
+
+  #recover(now: number): void {
+    const won = recovery ** ((now - this.#ratedAt) / 1000);
+    this.#rate = Math.min(this.load.callsPerSecond, this.#rate * won);
+    this.#ratedAt = now;
   }
 
   #silence(): number {

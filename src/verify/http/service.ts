@@ -1,82 +1,146 @@
 /** What a run asks the service beside its workloads: who its bearer tokens are, whether they may work, what is left. */
+import { VerifyError } from "../error.js";
 import { monotonicMs, sleep } from "./clock.js";
+import type { Contact } from "./contact.js";
 import type { Exchange, Heard } from "./exchange.js";
 import type { Principal } from "./lab.js";
 
-/** The run cannot begin. */
-export class VerifyError extends Error {
-  override readonly name = "VerifyError";
-  constructor(
-    message: string,
-    readonly kind: "unreachable" | "refused",
-  ) {
-    super(message);
-  }
-}
-
 const timeoutMs = 10_000;
 
-/** Asks who a bearer token is, and tries it on a name below the prefix. */
+/** A bearer token, and what messages call it. */
+export interface Bearer {
+  readonly bearer: string;
+  readonly called: string;
+}
+
+/** Asks who the bearer tokens are, that they are of one space, and tries each on a name below the prefix. */
 export async function introduced(
   exchange: Exchange,
   url: string,
-  bearer: string,
+  bearers: readonly Bearer[],
   prefix: string,
-): Promise<Principal> {
-  const ask = async (method: "GET" | "POST", path: string, body?: object): Promise<Fields> =>
-    fieldsOf(await exchange.ask(bearer, { method, path, ...(body && { body }) }, { timeoutMs }), url, prefix);
-  const { principal } = await ask("GET", "/whoami");
-  const lock = `/locks/${encodeURIComponent(`${prefix}try`)}`;
-  const { lease_id } = await ask("POST", `${lock}/acquire`, { ttl_seconds: 1, wait_seconds: 3 });
-  await ask("POST", `${lock}/release`, { lease_id });
-  if (typeof principal === "string") return { name: principal, bearer };
+): Promise<Principal[]> {
+  const principals: (Principal & { readonly called: string })[] = [];
+  const spaces = new Map<string, string>();
+  for (const { bearer, called } of bearers) {
+    const { principal, space } = await whoami(exchange, url, bearer, called);
+    principals.push({ name: principal, bearer, called });
+    if (space !== null && !spaces.has(space)) spaces.set(space, called);
+  }
+  if (spaces.size > 1) {
+    const which = [...spaces].map(([space, called]) => `${called} of ${JSON.stringify(space)}`).join(", ");
+    throw new VerifyError(
+      `the tokens are of different spaces (${which}), where the same name is another lock: use tokens of one space`,
+      "refused",
+    );
+  }
+  for (const principal of principals) await tryOut(exchange, url, principal, prefix);
+  return principals.map(({ name, bearer }) => ({ name, bearer }));
+}
+
+async function whoami(
+  exchange: Exchange,
+  url: string,
+  bearer: string,
+  called: string,
+): Promise<{ readonly principal: string; readonly space: string | null }> {
+  const heard = await exchange.ask(bearer, { method: "GET", path: "/whoami" }, { timeoutMs });
+  if (heard.kind !== "reply") throw unreached(url, heard.why);
+  const { principal, space, code, details } = fieldsOf(heard);
+  if (heard.status === 401)
+    throw new VerifyError(`${url} refuses (401) ${called}${because(details)}`, "refused");
+  if (heard.status < 300 && typeof principal === "string")
+    return { principal, space: typeof space === "string" ? space : null };
+  if (typeof code === "string" && heard.status !== 404)
+    throw new VerifyError(`${url} refuses (${heard.status}) ${called}${because(details)}`, "refused");
   throw new VerifyError(
-    `${url} does not answer as a lock service does: /whoami names no principal`,
+    `${url} is not a Holdfast server: GET /whoami answered ${heard.status}${heard.body === undefined ? " and no JSON" : ""}. Check the URL`,
     "refused",
   );
 }
 
+async function tryOut(
+  exchange: Exchange,
+  url: string,
+  { bearer, name, called }: Principal & { readonly called: string },
+  prefix: string,
+): Promise<void> {
+  const ask = async (path: string, body: object): Promise<Fields> => {
+    const heard = await exchange.ask(bearer, { method: "POST", path, body }, { timeoutMs });
+    if (heard.kind !== "reply") throw unreached(url, heard.why);
+    const fields = fieldsOf(heard);
+    if (heard.status < 300) return fields;
+    throw new VerifyError(
+      `${url} refuses (${heard.status}) ${called} (${name})${because(fields.details)} A run needs a worker's token for names as ${prefix}*`,
+      "refused",
+    );
+  };
+  const lock = `/locks/${encodeURIComponent(`${prefix}try`)}`;
+  const { lease_id } = await ask(`${lock}/acquire`, { ttl_seconds: 1, wait_seconds: 3 });
+  await ask(`${lock}/release`, { lease_id });
+}
+
 interface Fields {
   readonly principal?: unknown;
+  readonly space?: unknown;
+  readonly code?: unknown;
   readonly lease_id?: unknown;
   readonly details?: unknown;
   readonly locks?: unknown;
 }
 
-function fieldsOf(heard: Heard, url: string, prefix: string): Fields {
-  if (heard.kind !== "reply")
-    throw new VerifyError(`cannot reach ${url}: ${heard.why}. Is it running?`, "unreachable");
-  const fields: Fields = typeof heard.body === "object" && heard.body !== null ? heard.body : {};
-  if (heard.status < 300) return fields;
-  const details = typeof fields.details === "string" ? fields.details : "no more is said";
-  throw new VerifyError(
-    `${url} refuses (${heard.status}): ${details} A run needs a worker's token for names as ${prefix}*`,
-    "refused",
-  );
-}
+const fieldsOf = ({ body }: Extract<Heard, { kind: "reply" }>): Fields =>
+  typeof body === "object" && body !== null ? body : {};
 
-/** Names below the prefix that are held; null where the service does not say. */
-async function namesLeft(exchange: Exchange, bearer: string, prefix: string): Promise<string[] | null> {
-  const path = `/locks?prefix=${encodeURIComponent(prefix)}&limit=1000`;
-  const heard = await exchange.ask(bearer, { method: "GET", path }, { timeoutMs });
-  if (heard.kind !== "reply" || heard.status !== 200) return null;
-  const { locks } = heard.body as { locks: readonly { readonly name: string }[] };
-  return locks.map(({ name }) => name);
+const because = (details: unknown): string => (typeof details === "string" ? `: ${details}` : ".");
+
+/** Why there was no answer, for people. The code stays: it is what they look up. */
+const hints: readonly (readonly [RegExp, string])[] = [
+  [/ECONNREFUSED/, "Is it running?"],
+  [/ENOTFOUND|EAI_AGAIN/, "Check the host's name."],
+  [/WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|EPROTO/, "It does not speak TLS there: use http://"],
+  [/ECONNRESET|HPE_/, "If it speaks TLS there, use https://"],
+  [/SELF_SIGNED|UNABLE_TO_/, "Its certificate is not trusted: name its authority with NODE_EXTRA_CA_CERTS."],
+];
+
+export function unreached(url: string, why: string): VerifyError {
+  const hint = hints.find(([pattern]) => pattern.test(why))?.[1] ?? "Is it running?";
+  return new VerifyError(`cannot reach ${url}: ${why}. ${hint}`, "unreachable");
 }
 
 const lookAgainMs = 200;
+/** A service that has not answered for long will hardly do so in time. */
+const lookTimeoutMs = 3000;
 
-/** Lets go, and looks until nothing below the prefix is held or the time is up. Returns what is left. */
-export async function emptied(
-  exchange: Exchange,
-  bearer: string,
-  prefix: string,
-  letGo: () => Promise<void>,
-  withinMs: number,
-): Promise<readonly string[] | null> {
-  for (const until = monotonicMs() + withinMs; ; await sleep(lookAgainMs)) {
-    await letGo();
-    const left = await namesLeft(exchange, bearer, prefix);
+export interface Leaving {
+  readonly principal: Principal;
+  readonly prefix: string;
+  readonly contact: Contact;
+  /** Gives back what is known to be held, as far as it gets until then. */
+  readonly letGo: (until: number) => Promise<void>;
+  readonly withinMs: number;
+}
+
+/** Lets go, and looks until nothing below the prefix is held or the time is up. Null: the service did not say. */
+export async function emptied(exchange: Exchange, leaving: Leaving): Promise<readonly string[] | null> {
+  const { principal, prefix, contact, letGo } = leaving;
+  const path = `/locks?prefix=${encodeURIComponent(prefix)}&limit=1000`;
+  const until = monotonicMs() + leaving.withinMs;
+  for (;;) {
+    await letGo(until);
+    const began = monotonicMs();
+    const { name, bearer } = principal;
+    const heard = await exchange.ask(bearer, { method: "GET", path }, { timeoutMs: lookTimeoutMs });
+    contact.note(heard, name, began);
+    const left = namesIn(heard);
     if (left?.length === 0 || monotonicMs() > until) return left;
+    await sleep(heard.kind === "reply" ? Math.max(heard.retryAfterMs, lookAgainMs) : lookAgainMs);
   }
+}
+
+function namesIn(heard: Heard): string[] | null {
+  if (heard.kind !== "reply" || heard.status !== 200) return null;
+  const { locks } = fieldsOf(heard);
+  if (!Array.isArray(locks)) return null;
+  return locks.map((lock: { readonly name?: unknown }) => String(lock.name));
 }

@@ -2,6 +2,7 @@
 import type { Violation } from "../check.js";
 import { lossRates, type Result, unknownReplies, type WorkloadResult } from "../result.js";
 import { type Html, html, page } from "./page.js";
+import { situations } from "./situations.js";
 import { timeline } from "./timeline.js";
 import {
   callText,
@@ -12,6 +13,7 @@ import {
   outcomeText,
   plural,
   rateText,
+  remarks,
   replyText,
   secondsText,
   seenText,
@@ -88,10 +90,10 @@ ${more > 0 ? html`<p class="soft">and ${grouped(more)} more</p>` : html``}</arti
 /** What is wrong beside violations. */
 function doubts(result: Result): Html {
   const violated = result.workloads.reduce((total, one) => total + one.verdict.violations.length, 0);
-  const rest = complaints(result).slice(violated);
+  const rest = [...complaints(result).slice(violated), ...remarks(result)];
   if (rest.length === 0) return html``;
   const more = rest.length - violationsMax;
-  return html`<section><h2>Not shown</h2><ul>${rest.slice(0, violationsMax).map((text) => html`<li>${text}</li>`)}</ul>
+  return html`<section><h2>${result.outcome === "ok" ? "Remarks" : "Not shown"}</h2><ul>${rest.slice(0, violationsMax).map((text) => html`<li>${text}</li>`)}</ul>
 ${more > 0 ? html`<p class="soft">and ${grouped(more)} more</p>` : html``}</section>`;
 }
 
@@ -99,7 +101,7 @@ function table({ workloads }: Result): Html {
   const cell = (value: number, kind: string): Html =>
     html`<td class="n ${value > 0 ? kind : ""}">${grouped(value)}</td>`;
   return html`<section><h2>Workloads</h2><div class="wide"><table><thead><tr><th>workload</th><th class="n">names</th>
-<th class="n">operations</th><th class="n">lost replies</th><th class="n">violations</th><th class="n">unknown</th></tr></thead><tbody>
+<th class="n">operations</th><th class="n">lost replies</th><th class="n">violations</th><th class="n">undecided</th></tr></thead><tbody>
 ${workloads.map(
   (
     one,
@@ -111,14 +113,25 @@ ${cell(one.verdict.violations.length, "bad")}${cell(one.verdict.unknown.length, 
 }
 
 function reached({ workloads }: Result): Html {
-  const counts = ({ tally, tooLittle }: WorkloadResult): Html[] =>
+  const counts = ({ tally, needed, tooLittle }: WorkloadResult): Html[] =>
     Object.entries(tally).map(([situation, times]) => {
-      const needed = tooLittle.find((one) => one.situation === situation)?.needed;
-      if (needed === undefined) return html`<li>${situationText(situation)} <b>${grouped(times)}</b></li>`;
-      return html`<li class="warn">${situationText(situation)} <b>${grouped(times)}</b> of ${grouped(needed)} needed</li>`;
+      const least = needed[situation];
+      const kind = tooLittle.some((one) => one.situation === situation) ? "warn" : "";
+      const of = least === undefined ? "" : ` of ${grouped(least)} needed`;
+      return html`<li class="${kind}" title="${situations[situation] ?? ""}">${situationText(situation)} <b>${grouped(times)}</b>${of}</li>`;
     });
-  return html`<section><h2>Situations reached</h2><p class="soft">How often each workload got into what it is there to try. A run that reaches too little shows nothing.</p>
-<table><tbody>${workloads.map((one) => html`<tr><td>${one.workload}</td><td><ul class="counts">${counts(one)}</ul></td></tr>`)}</tbody></table></section>`;
+  return html`<section><h2>Situations reached</h2><p class="soft">How often each workload got into what it is there to try, and how often it had to in a run of this length. A run that reaches too little shows nothing.</p>
+<table><tbody>${workloads.map((one) => html`<tr><td>${one.workload}</td><td><ul class="counts">${counts(one)}</ul></td></tr>`)}</tbody></table>
+${legend(workloads)}</section>`;
+}
+
+/** What the counts are: those that are there. */
+function legend(workloads: readonly WorkloadResult[]): Html {
+  const there = new Set(workloads.flatMap(({ tally }) => Object.keys(tally)));
+  const known = Object.entries(situations).filter(([situation]) => there.has(situation));
+  if (known.length === 0) return html``;
+  return html`<details><summary>What these are</summary><dl class="facts">
+${known.map(([situation, says]) => html`<dt>${situationText(situation)}</dt><dd>${says}</dd>`)}</dl></details>`;
 }
 
 function losses({ workloads }: Result): Html {

@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { Violation } from "../check.js";
+import { VerifyError } from "../error.js";
 import type { Operation } from "../history.js";
 import type { Run, Workload } from "../lab.js";
-import { judged, outcomeOf, type Result, type WorkloadResult } from "../result.js";
+import { type Dismissed, judged, outcomeOf, type Result, type WorkloadResult } from "../result.js";
 import { acquiring } from "../workloads/crew.js";
 import { resultToHtml } from "./html.js";
 import { resultFromJson, resultSummary, resultToJson } from "./json.js";
@@ -52,6 +53,10 @@ function resultOf(
     durationMs: 60_000,
     interrupted: false,
     outcome: outcomeOf(workloads, []),
+    unreachable: null,
+    dismissed: [],
+    rateLimited: 0,
+    unsent: 0,
     workloads,
     leftBehind: [],
   };
@@ -64,6 +69,8 @@ const doubleGrant: Violation = {
   operations: [0, 1],
 };
 
+const revoked: Dismissed = { principal: "p", token: "the second token", fromMs: 5130 };
+
 describe("a result", () => {
   const only = (result: Result): WorkloadResult | undefined => result.workloads[0];
 
@@ -73,6 +80,8 @@ describe("a result", () => {
     assert.equal(resultOf([], [doubleGrant], { grants: 0 }).outcome, "violated");
     assert.equal(outcomeOf([], ["verify-1/n"]), "unknown");
     assert.equal(outcomeOf([], null), "unknown");
+    assert.equal(outcomeOf([], [], { unreachable: { fromMs: 1, calls: 1 }, dismissed: [] }), "too little");
+    assert.equal(outcomeOf([], [], { unreachable: null, dismissed: [revoked] }), "too little");
   });
 
   test("names what was reached too seldom, by how long it ran", () => {
@@ -83,6 +92,9 @@ describe("a result", () => {
     const verdict = { names: 0, operations: 0, violations: [], unknown: [] };
     assert.equal(judged(workload, run, verdict, 13_000).tooLittle[0]?.needed, 10);
     assert.deepEqual(judged(workload, run, verdict, 3000).tooLittle, []);
+    const atLeastOnce = judged(workload, run, verdict, 3000, ["grants"]);
+    assert.deepEqual(atLeastOnce.tooLittle, [{ situation: "grants", reached: 0, needed: 1 }]);
+    assert.deepEqual(atLeastOnce.needed, { grants: 1 });
   });
 
   test("accuses what a workload must never count", () => {
@@ -107,6 +119,42 @@ describe("JSON", () => {
 
   test("another file is refused", () => {
     assert.throws(() => resultFromJson('{"format":"x"}'), /no holdfast-verify\/1 report/);
+  });
+
+  test("what is no report, or a part of one, is refused as such", () => {
+    const format = "holdfast-verify/1";
+    const whole = JSON.parse(resultToJson(resultOf([grant("n", 0)])));
+    const [{ history, ...judgedOnly }] = whole.workloads;
+    const { seen: _seen, ...cut } = history;
+    const rows: readonly (readonly [string, RegExp])[] = [
+      ["", /it is not JSON/],
+      ["null", /no holdfast-verify\/1 report/],
+      ["7", /no holdfast-verify\/1 report/],
+      [JSON.stringify({ format }), /not whole/],
+      [JSON.stringify({ ...whole, workloads: [null] }), /not whole/],
+      [JSON.stringify({ ...whole, workloads: [judgedOnly] }), /not whole/],
+      [JSON.stringify({ ...whole, workloads: [{ ...judgedOnly, history: cut }] }), /not whole/],
+    ];
+    for (const [text, says] of rows)
+      assert.throws(
+        () => resultFromJson(text),
+        (error) => error instanceof VerifyError && error.code === "usage" && says.test(error.message),
+        text,
+      );
+  });
+
+  test("a report of an earlier version can still be read", () => {
+    const {
+      unreachable: _u,
+      dismissed: _d,
+      rateLimited: _r,
+      unsent: _s,
+      ...earlier
+    } = JSON.parse(resultToJson(resultOf([grant("n", 0)])));
+    delete earlier.workloads[0].needed;
+    const read = resultFromJson(JSON.stringify(earlier));
+    assert.deepEqual([read.unreachable, read.dismissed, read.workloads[0]?.needed], [null, [], {}]);
+    assert.match(resultToHtml(read), /No violation found/);
   });
 });
 
@@ -133,6 +181,16 @@ describe("the page", () => {
     );
   });
 
+  test("shows what was reached of what was needed, and explains each count", () => {
+    const text = resultToHtml(resultOf([], [], { grants: 60 }));
+    assert.match(text, /<li class="" title="leases granted">grants <b>60<\/b> of 57 needed<\/li>/);
+    assert.match(text, /<dt>grants<\/dt><dd>leases granted<\/dd>/);
+    assert.match(
+      resultToHtml(resultOf([], [], { grants: 6 })),
+      /<li class="warn"[^>]*>grants <b>6<\/b> of 57/,
+    );
+  });
+
   test("draws a bar per hold and a cross per lost reply", () => {
     const text = resultToHtml(
       resultOf([grant("n", 0), grant("n", 1), { ...lost, call: acquiring("n", 1000) }]),
@@ -153,7 +211,37 @@ test("the closing lines begin with what is wrong", () => {
   const text = closingText(resultOf([grant("n", 0)], [{ ...doubleGrant, name: "n", says: "two holders" }]));
   assert.match(
     text,
-    /^I1 some, n: two holders\n\nworkload +names +operations +lost replies +violations +unknown\nsome +1 +1 +0 +1 +0\n/,
+    /^I1 some, n: two holders\n\nworkload +names +operations +lost replies +violations +undecided\nsome +1 +1 +0 +1 +0\n/,
   );
   assert.match(text, /Violated: 1 operation in 60 s, seed 7$/);
+});
+
+describe("the closing lines say what cut a run short, and that alone", () => {
+  const short = resultOf([], [], { grants: 0 });
+
+  test("a server that is gone", () => {
+    const text = closingText({ ...short, unreachable: { fromMs: 5130, calls: 213 }, leftBehind: null });
+    assert.match(
+      text,
+      /^unreachable: the server could not be reached from 5\.1 s on \(213 calls\)\n\nworkload/,
+    );
+  });
+
+  test("a token that was taken no longer", () => {
+    const text = closingText({ ...short, dismissed: [revoked] });
+    assert.match(
+      text,
+      /^refused \(401\) the second token \(p\) from 5\.1 s on: it was revoked or has expired/,
+    );
+    assert.doesNotMatch(text, /too little some/);
+  });
+
+  test("a rate limit, with what to do if it left too little", () => {
+    assert.match(
+      closingText({ ...short, rateLimited: 12 }),
+      /\n12 calls refused by the rate limit \(429\)\. Raise/,
+    );
+    const enough = closingText({ ...resultOf([]), rateLimited: 1 });
+    assert.match(enough, /\n1 call refused by the rate limit \(429\)\nNo violation found/);
+  });
 });

@@ -1,12 +1,12 @@
 /** The closing lines of a run on a terminal: what is wrong first, then a table. */
 
 import { lossRates, type Result, unknownReplies } from "../result.js";
-import { complaints, grouped, operationCount, outcomeText, plural, rateText } from "./words.js";
+import { complaints, grouped, operationCount, outcomeText, plural, rateText, remarks } from "./words.js";
 
 /** More complaints than this are in the report only. */
 const complaintsMax = 20;
 
-const columns = ["workload", "names", "operations", "lost replies", "violations", "unknown"] as const;
+const columns = ["workload", "names", "operations", "lost replies", "violations", "undecided"] as const;
 
 export function closingText(result: Result): string {
   const wrong = complaints(result);
@@ -25,6 +25,7 @@ export function closingText(result: Result): string {
         `lost updates without fencing: ${rateText(rates.unfenced)}, with fencing: ${rateText(rates.fenced)}`,
       ];
     }),
+    ...remarks(result),
     `${outcomeText(result.outcome)}: ${plural(operationCount(result), "operation")} in ${Math.round(result.durationMs / 1000)} s${result.interrupted ? ", interrupted" : ""}, seed ${result.seed}`,
   ].join("\n");
 }

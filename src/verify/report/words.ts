@@ -1,6 +1,6 @@
 /** Operations and results in words, for reports. */
 import type { Call, Operation, Reply, Seen } from "../history.js";
-import type { LossRate, Outcome, Result, WorkloadResult } from "../result.js";
+import type { Dismissed, LossRate, Outcome, Result, WorkloadResult } from "../result.js";
 
 export const grouped = (value: number): string => value.toLocaleString("en-US");
 export const plural = (value: number, one: string, many = `${one}s`): string =>
@@ -89,27 +89,63 @@ export const situationText = (situation: string): string =>
   situation.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 
 /** What keeps a result from being ok, worst first, a sentence each. */
-export function complaints({ workloads, leftBehind }: Result): string[] {
+export function complaints(result: Result): string[] {
+  const { workloads, leftBehind } = result;
   const each = (of: (workload: WorkloadResult) => string[]): string[] => workloads.flatMap(of);
+  const cutShort = [...result.dismissed.map(dismissedText), ...unreachableTexts(result)];
   return [
     ...each(({ workload, verdict }) =>
       verdict.violations.map(({ invariant, name, says }) => `${invariant} ${workload}, ${name}: ${says}`),
     ),
+    ...cutShort,
     ...each(({ workload, verdict }) =>
       verdict.unknown.map(
-        (name) => `unknown ${workload}, ${name}: the search ended at its bound without an answer`,
+        (name) => `undecided ${workload}, ${name}: the search ended at its bound without an answer`,
       ),
     ),
     ...(leftBehind ?? []).map((name) => `left behind ${name}: still held after the run let go and waited`),
-    ...(leftBehind === null ? ["left behind: the service did not say what is still held"] : []),
-    ...each(({ workload, tooLittle }) =>
-      tooLittle.map(
-        ({ situation, reached, needed }) =>
-          `too little ${workload}: ${situationText(situation)} ${reached} times, and it takes ${needed} to show anything`,
-      ),
-    ),
+    // What cut the run short explains the rest.
+    ...(cutShort.length > 0
+      ? []
+      : [
+          ...(leftBehind === null ? ["left behind: the service did not say what is still held"] : []),
+          ...each(shortages),
+        ]),
   ];
 }
+
+const shortages = ({ workload, tooLittle }: WorkloadResult): string[] =>
+  tooLittle.map(
+    ({ situation, reached, needed }) =>
+      `too little ${workload}: ${situationText(situation)} ${reached} times, and it takes ${needed} to show anything`,
+  );
+
+const dismissedText = ({ token, principal, fromMs }: Dismissed): string =>
+  `refused (401) ${token} (${principal}) from ${briefSeconds(fromMs)} on: it was revoked or has expired, so the run ended there`;
+
+const unreachableTexts = ({ unreachable }: Result): string[] =>
+  unreachable === null
+    ? []
+    : [
+        `unreachable: the server could not be reached from ${briefSeconds(unreachable.fromMs)} on (${plural(unreachable.calls, "call")})`,
+      ];
+
+/** What is worth knowing though it accuses nobody. */
+export function remarks({ outcome, rateLimited, unsent, unreachable, workloads }: Result): string[] {
+  const isShort = workloads.some(({ tooLittle }) => tooLittle.length > 0);
+  const advice =
+    outcome === "ok" || !isShort
+      ? ""
+      : ". Raise the limit (HOLDFAST_RATE_LIMIT), give more tokens or fewer workloads, or a longer duration";
+  return [
+    ...(rateLimited === 0 ? [] : [`${plural(rateLimited, "call")} refused by the rate limit (429)${advice}`]),
+    ...(unsent === 0 || unreachable !== null
+      ? []
+      : [`${plural(unsent, "call")} not sent while the server could not be reached; it came back`]),
+  ];
+}
+
+const briefSeconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
 
 export const operationCount = ({ workloads }: Result): number =>
   workloads.reduce((total, { history }) => total + history.operations.length, 0);

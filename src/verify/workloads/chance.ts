@@ -10,6 +10,16 @@ export const between = (lab: Chance, from: number, to: number): number =>
 /** True in this share of cases. */
 export const odds = (lab: Chance, share: number): boolean => lab.random() < share;
 
+/** True the first time: what a workload exists for must not be left to chance in a short run. */
+export function once(): () => boolean {
+  let isDue = true;
+  return () => {
+    const isFirst = isDue;
+    isDue = false;
+    return isFirst;
+  };
+}
+
 export function pick<Item>(lab: Chance, items: readonly Item[]): Item {
   const item = items[Math.floor(lab.random() * items.length)];
   if (item === undefined) throw new Error("nothing to pick from");

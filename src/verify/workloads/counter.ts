@@ -3,7 +3,7 @@
  * the same. Half of the counters look at the fencing token and half do not; those that do must lose no update.
  */
 import type { Caller, Lab, Workload } from "../lab.js";
-import { between, odds, pick } from "./chance.js";
+import { between, odds, once, pick } from "./chance.js";
 import { acquiring, crew, letGo, namesOf } from "./crew.js";
 
 const nameCount = 6;
@@ -62,15 +62,18 @@ export const counter: Workload = {
   name: "counter",
   says: "counters guarded by leases, with fencing and without, while holders pause past their TTL",
   minimums: { pauses: 15, fencedWrites: 80, fencedRefused: 3, unfencedWrites: 80, unfencedLost: 3 },
+  purpose: ["pauses", "fencedWrites", "unfencedWrites"],
   never: { fencedLost: "I6" },
   run: async (lab) => {
     const counters = new Map(namesOf(lab, nameCount).map((name, nth) => [name, new Counter(nth % 2 === 0)]));
     const tally = { pauses: 0, fencedRefused: 0 };
+    const first = { fenced: once(), unfenced: once() };
     await crew(processCount, async (index) => {
       const caller = lab.caller(`counter-${index}`, index);
       while (!lab.over.aborted) {
         const [name, guarded] = pick(lab, [...counters]);
-        await count(lab, caller, name, guarded, tally);
+        const isFirst = guarded.isFenced ? first.fenced : first.unfenced;
+        await count(lab, caller, name, guarded, tally, isFirst);
         await lab.sleep(between(lab, 20, 150), lab.over);
       }
     });
@@ -84,12 +87,13 @@ async function count(
   name: string,
   guarded: Counter,
   tally: Pick<CounterTally, "pauses" | "fencedRefused">,
+  isFirst: () => boolean,
 ): Promise<void> {
   const reply = await caller.call(acquiring(name, ttlMs));
   if (reply.kind !== "granted") return;
   const { token, lease } = reply;
   const value = guarded.read(token);
-  const pauses = odds(lab, 0.12);
+  const pauses = odds(lab, 0.12) || isFirst();
   await lab.sleep(pauses ? between(lab, 1200, 2500) : between(lab, 5, 60));
   if (pauses) tally.pauses++;
   if (value === null || !guarded.write(token, value + 1)) tally.fencedRefused++;

@@ -3,7 +3,7 @@
  * when the lease has run out; now and then one acts on a lease that it no longer has.
  */
 import type { Caller, Lab, Workload } from "../lab.js";
-import { between, odds, pick, shortTtlMs } from "./chance.js";
+import { between, odds, once, pick, shortTtlMs } from "./chance.js";
 import {
   Abandoned,
   acquiring,
@@ -36,6 +36,7 @@ export const mutex: Workload = {
   name: "mutex",
   says: "many processes hold, renew, release and abandon few names",
   minimums: { grants: 100, takeovers: 8, renewals: 50, outlived: 3, staleRefused: 10, lostGrants: 2 },
+  purpose: ["takeovers", "renewals"],
   run: async (lab) => {
     const tally: MutexTally = {
       grants: 0,
@@ -47,6 +48,7 @@ export const mutex: Workload = {
     };
     const names = namesOf(lab, nameCount);
     const abandoned = new Abandoned();
+    const isFirst = once();
     const haste = new Haste(lab);
     await crew(processCount, async (index) => {
       const process = `mutex-${index}`;
@@ -60,7 +62,7 @@ export const mutex: Workload = {
         if (granted !== null) {
           tally.grants++;
           if (abandoned.takenBy(name, granted.token)) tally.takeovers++;
-          if (odds(lab, 0.12)) abandoned.leave(name, granted.token);
+          if (odds(lab, 0.12) || isFirst()) abandoned.leave(name, granted.token);
           else await hold(lab, caller, name, ttlMs, granted, tally);
         }
         await lab.sleep(between(lab, 30, 300), lab.over);

@@ -4,7 +4,7 @@
  */
 import type { Reply } from "../history.js";
 import type { Caller, Lab, Workload } from "../lab.js";
-import { between, odds, pick } from "./chance.js";
+import { between, odds, once, pick } from "./chance.js";
 import {
   Abandoned,
   type AcquireCall,
@@ -41,6 +41,7 @@ export const queue: Workload = {
   name: "queue",
   says: "waiters stand in line, leave, and come back with their ticket",
   minimums: { grants: 150, waitersGranted: 100, takeovers: 5, left: 30, returned: 8 },
+  purpose: ["waitersGranted", "takeovers"],
   run: async (lab) => {
     const tally: QueueTally = {
       grants: 0,
@@ -52,6 +53,7 @@ export const queue: Workload = {
     };
     const names = namesOf(lab, nameCount);
     const abandoned = new Abandoned();
+    const isFirst = once();
     await crew(processCount, async (index) => {
       const process = `queue-${index}`;
       const caller = lab.caller(process, index);
@@ -64,7 +66,7 @@ export const queue: Workload = {
         if (reply.kind === "granted") {
           tally.grants++;
           if (abandoned.takenBy(call.name, reply.token)) tally.takeovers++;
-          if (odds(lab, 0.06)) abandoned.leave(call.name, reply.token);
+          if (odds(lab, 0.06) || isFirst()) abandoned.leave(call.name, reply.token);
           else {
             await lab.sleep(between(lab, 10, 120));
             await letGo(lab, caller, call.name, reply.lease);

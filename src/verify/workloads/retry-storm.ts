@@ -39,6 +39,7 @@ export const retryStorm: Workload = {
   name: "retry-storm",
   says: "every acquire is repeated with its request id, at once and after lost replies",
   minimums: { grants: 100, sameLease: 100, lostGrants: 10, spent: 20, reused: 10 },
+  purpose: ["sameLease"],
   run: async (lab) => {
     const tally: StormTally = { grants: 0, sameLease: 0, lostGrants: 0, spent: 0, reused: 0 };
     const names = namesOf(lab, nameCount);

@@ -3,7 +3,7 @@
  * out. Others want the same names meanwhile.
  */
 import type { Caller, Lab, Workload } from "../lab.js";
-import { between, odds, pick } from "./chance.js";
+import { between, odds, once, pick } from "./chance.js";
 import { Abandoned, acquiring, askUntilKnown, crew, type Granted, letGo, namesOf } from "./crew.js";
 
 const nameCount = 8;
@@ -32,6 +32,13 @@ interface Bound extends Granted {
   readonly name: string;
 }
 
+/** What the processes have in common. */
+interface Shared {
+  readonly abandoned: Abandoned;
+  readonly isFirst: () => boolean;
+  readonly tally: SessionTally;
+}
+
 export const sessions: Workload = {
   name: "sessions",
   says: "leases live and end with their sessions",
@@ -45,6 +52,7 @@ export const sessions: Workload = {
     gone: 8,
     takeovers: 2,
   },
+  purpose: ["endedLost"],
   run: async (lab) => {
     const tally: SessionTally = {
       opened: 0,
@@ -58,10 +66,11 @@ export const sessions: Workload = {
     };
     const names = namesOf(lab, nameCount);
     const abandoned = new Abandoned();
+    const isFirst = once();
     await crew(processCount, async (index) => {
       const caller = lab.caller(`session-${index}`, index);
       while (!lab.over.aborted) {
-        await live(lab, caller, names, abandoned, tally);
+        await live(lab, caller, names, { abandoned, isFirst, tally });
         await lab.sleep(between(lab, 20, 200), lab.over);
       }
     });
@@ -74,8 +83,7 @@ async function live(
   lab: Lab,
   caller: Caller,
   names: readonly string[],
-  abandoned: Abandoned,
-  tally: SessionTally,
+  { abandoned, isFirst, tally }: Shared,
 ): Promise<void> {
   const opened = await caller.call({ op: "open", ttlMs: sessionTtlMs });
   if (opened.kind !== "opened") return;
@@ -103,7 +111,7 @@ async function live(
     for (const { name, token } of held) abandoned.leave(name, token);
     return;
   }
-  await end(lab, caller, session, held, tally);
+  await end(lab, caller, session, held, tally, isFirst);
 }
 
 async function bind(
@@ -136,12 +144,13 @@ async function end(
   session: string,
   held: readonly Bound[],
   tally: SessionTally,
+  isFirst: () => boolean,
 ): Promise<void> {
   const ended = await askUntilKnown(lab, caller, { op: "end", session });
   if (ended.kind !== "done") return;
   tally.ended++;
   const one = held[0];
-  if (one !== undefined && odds(lab, 0.6)) {
+  if (one !== undefined && (odds(lab, 0.6) || isFirst())) {
     const late = await caller.call({ op: "renew", name: one.name, lease: one.lease, ttlMs: null });
     if (late.kind === "lost") tally.endedLost++;
   }

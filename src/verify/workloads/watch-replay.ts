@@ -23,6 +23,7 @@ export const watchReplay: Workload = {
   name: "watch-replay",
   says: "streams of events are cut and resumed while others work",
   minimums: { grants: 100, renewals: 50, releases: 80, abandoned: 5, resumed: 60 },
+  purpose: ["resumed"],
   run: async (lab) => {
     const tally: WatchTally = { grants: 0, renewals: 0, releases: 0, abandoned: 0, resumed: 0 };
     const quiet = new AbortController();

@@ -2,8 +2,10 @@
 import { Client, until } from "../../system-client.js";
 import { wallClock } from "../../system-wall-clock.js";
 import { operator } from "../engines.js";
+import { seen, showsWithinMs } from "../proofs.js";
 import { again, between, type Fault, now } from "./fault.js";
 
+const leastMs = 10_000;
 const hourMs = 3_600_000;
 /** What tells a step from the time that a request takes. */
 const toleranceMs = 2000;
@@ -11,6 +13,7 @@ const toleranceMs = 2000;
 export const clock: Fault = {
   name: "clock",
   says: "the wall clock steps by up to an hour, either way",
+  proof: "the server's replies show the stepped clock",
   needs: ["faketime"],
   share: 0.6,
   minimums: { inFlight: 15 },
@@ -28,11 +31,13 @@ export const clock: Fault = {
           return Math.abs(behindMs) < toleranceMs ? true : undefined;
         };
         await again(scene, over, async () => {
-          const stepMs = Math.round(between(scene, -hourMs, hourMs));
+          const stepMs = Math.round(between(scene, leastMs, hourMs)) * (scene.random() < 0.5 ? -1 : 1);
           const from = now();
           wall.step(stepMs);
-          await until(() => shows(stepMs), "the server sees the stepped clock");
-          scene.struck(from, now());
+          const isSeen = await until(() => shows(stepMs), "the server sees it", showsWithinMs).catch(
+            () => false,
+          );
+          scene.struck({ from, to: now() }, seen(isSeen));
         });
         await client.release("clock-probe", lease.body.lease_id);
         client.close();

@@ -1,6 +1,7 @@
 // The disk is full, and after a while there is room again.
 import { temporaryDir } from "../../server.js";
-import { fillDisk, smallDisk } from "../../system-small-disk.js";
+import { smallDisk } from "../../system-small-disk.js";
+import { isFull, writesWereRefused } from "../proofs.js";
 import { again, between, type Fault, now, sleep } from "./fault.js";
 
 /** Holds some seconds of log. */
@@ -9,18 +10,25 @@ const diskBytes = 8 * 2 ** 20;
 export const diskFull: Fault = {
   name: "disk-full",
   says: "the disk is full for a while",
+  proof: "the file system had no room left, the server said so, and calls were refused as `unavailable`",
   needs: ["unshare", "mount"],
   share: 0.25,
-  minimums: { inFlight: 8, refused: 30 },
+  minimums: { inFlight: 8, unavailable: 30 },
   arrange: () => ({
     options: smallDisk(temporaryDir("holdfast-full-"), diskBytes),
     during: (scene, over) =>
       again(scene, over, async () => {
+        const { server } = scene;
         const from = now();
-        const ballast = fillDisk(scene.server);
-        await sleep(between(scene, 300, 2000), over);
+        const saidBefore = server.stderr().length;
+        const ballast = scene.disk.fill(server);
+        const wasFull = isFull(server);
+        await sleep(between(scene, 500, 2000), over);
+        const window = { from, to: now() };
+        const isNoticed = /\bfull\b/.test(server.stderr().slice(saidBefore));
         ballast.remove();
-        scene.struck(from, now());
+        const wereRefused = writesWereRefused(window);
+        scene.struck(window, (operations) => wasFull && isNoticed && wereRefused(operations));
       }),
   }),
 };

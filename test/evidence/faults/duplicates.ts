@@ -7,6 +7,7 @@ import { strikeSome } from "./network.js";
 export const duplicates: Fault = {
   name: "duplicates",
   says: "requests arrive twice, up to 3 s apart",
+  proof: "the second reply was seen",
   needs: [],
   isProxied: true,
   share: 0.4,
@@ -25,6 +26,7 @@ export const duplicates: Fault = {
             scene.also(operation);
             if (operation.call.op === "acquire" && operation.call.requestId !== null)
               if (operation.reply.kind === "granted") scene.count("sameLease");
+            return struck.answer !== null;
           },
         ),
     };

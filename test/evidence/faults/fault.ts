@@ -5,13 +5,18 @@ import type { Operation } from "../../../src/verify/history.js";
 import { monotonicMs, sleep } from "../../../src/verify/http/clock.js";
 import type { Tally } from "../../../src/verify/lab.js";
 import type { Server, ServerOptions } from "../../server.js";
+import type { fillDisk } from "../../system-small-disk.js";
+import type { failSyncs } from "../../system-tracer.js";
 import type { Engine } from "../engines.js";
-import type { Strike } from "../histories.js";
+import type { Proof, Window } from "../histories.js";
+import type { LoadProcess } from "../load-process.js";
 import type { TcpProxy } from "../proxy.js";
 
 export interface Fault {
   readonly name: string;
   readonly says: string;
+  /** What shows that a strike took effect. */
+  readonly proof: string;
   /** Commands that it takes. */
   readonly needs: readonly string[];
   /** The workloads that suit it; undefined: the usual ones. */
@@ -22,7 +27,10 @@ export interface Fault {
   readonly isProxied?: boolean;
   /** Which share of what a workload reaches undisturbed it must reach. */
   readonly share: number;
-  /** By situation: how often it must have been reached in a minute. `inFlight`: strikes that met a call under way. */
+  /**
+   * By situation: how often it must have been reached in a minute, and at least once. `inFlight`: strikes that took
+   * effect and met a call under way.
+   */
   readonly minimums: Tally;
   /** Made anew for each run. */
   readonly arrange: () => Arranged;
@@ -42,15 +50,17 @@ export interface Scene {
   server: Server;
   readonly proxy: TcpProxy;
   /** The processes that call. */
-  readonly loads: readonly { readonly pid: number }[];
+  readonly loads: readonly Pick<LoadProcess, "signal">[];
+  /** What is done to the disk under the server. */
+  readonly disk: { readonly fill: typeof fillDisk; readonly failSyncs: typeof failSyncs };
   readonly random: () => number;
-  /** A strike that lasted from the one instant to the other. */
-  readonly struck: (from: number, to?: number) => void;
+  /** A strike that lasted from the one instant to the other, and what shows that it did. */
+  readonly struck: (window: Window, tookEffect: Proof) => void;
   readonly count: (situation: string) => void;
   /** A call that the server got and that is in no caller's history. */
   readonly also: (operation: Operation) => void;
   /** The server was brought back from a backup: see History.quiet. */
-  readonly quiet: (window: Strike) => void;
+  readonly quiet: (window: Window) => void;
 }
 
 export const now = monotonicMs;
@@ -80,6 +90,27 @@ export async function again(
 const ttlMs = 1000;
 
 /** Long enough that leases run out, in the measure of the shortest. */
-export const beyondTtlMs = (scene: Pick<Scene, "random">): number => between(scene, 1.2 * ttlMs, 5 * ttlMs);
+const beyondTtlMs = (scene: Pick<Scene, "random">): number => between(scene, 1.2 * ttlMs, 5 * ttlMs);
+
+/** What ends sooner, because the cell is over, shows nothing. */
+const lastsMinMs = 500;
+
+/** Keeps something up for longer than leases last. Null: the end came too soon. */
+export async function beyondTtl(
+  scene: Scene,
+  over: AbortSignal,
+  begin: () => void,
+  end: () => void,
+): Promise<Window | null> {
+  begin();
+  const from = now();
+  try {
+    await sleep(beyondTtlMs(scene), over);
+    const to = now();
+    return to - from < lastsMinMs ? null : { from, to };
+  } finally {
+    end();
+  }
+}
 
 export { sleep };

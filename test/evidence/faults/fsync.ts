@@ -2,21 +2,24 @@
 // and read again. test/system-commit-failure.test.ts shows each of these steps for itself.
 
 import { until } from "../../system-client.js";
-import { failSyncs } from "../../system-tracer.js";
+import { seen, showsWithinMs } from "../proofs.js";
 import { again, type Fault, now, sleep } from "./fault.js";
 
 export const fsync: Fault = {
   name: "fsync",
   says: "the sync of a commit fails",
+  proof: "the trace shows the failed sync",
   needs: ["strace"],
   share: 0.3,
-  minimums: { inFlight: 8, unknown: 8 },
+  minimums: { inFlight: 8, uncertain: 8 },
   arrange: () => ({
     during: (scene, over) =>
       again(scene, over, async () => {
-        const tracer = await failSyncs(scene.server.pid, "when=1");
-        await until(() => (tracer.output().includes("INJECTED") ? true : undefined), "a sync failed");
-        scene.struck(now());
+        const tracer = await scene.disk.failSyncs(scene.server.pid, "when=1");
+        const from = now();
+        const failed = (): true | undefined => (tracer.output().includes("INJECTED") ? true : undefined);
+        const hasFailed = await until(failed, "a sync failed", showsWithinMs).catch(() => false);
+        scene.struck({ from, to: now() }, seen(hasFailed));
         await sleep(100);
         await tracer.detach();
       }),

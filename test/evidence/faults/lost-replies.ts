@@ -5,10 +5,11 @@ import { strikeSome } from "./network.js";
 export const lostReplies: Fault = {
   name: "lost-replies",
   says: "replies are lost after the commit",
+  proof: "the reply was seen, and its caller cut off",
   needs: [],
   isProxied: true,
   share: 0.5,
-  minimums: { inFlight: 60, unknown: 60, lostGrants: 15 },
+  minimums: { inFlight: 60, lost: 60, lostGrants: 15 },
   arrange: () => ({
     during: (scene, over) =>
       strikeSome(
@@ -18,6 +19,7 @@ export const lostReplies: Fault = {
         () => ({ kind: "lose-reply" }),
         ({ answer }) => {
           if (answer?.status === 200 && answer.body.includes('"acquired"')) scene.count("lostGrants");
+          return answer !== null;
         },
       ),
   }),

@@ -1,4 +1,5 @@
 // What the faults of the network share: some of the requests that change something meet a fate until the end.
+import { seen } from "../proofs.js";
 import type { Fate, Request, Struck } from "../proxy.js";
 import type { Scene } from "./fault.js";
 
@@ -8,11 +9,11 @@ export async function strikeSome(
   over: AbortSignal,
   share: number,
   fateOf: () => Fate,
-  onStruck: (struck: Struck) => void = () => undefined,
+  /** Whether it came about, by what the proxy saw. */
+  tookEffect: (struck: Struck) => boolean,
 ): Promise<void> {
   scene.proxy.onStruck = (struck) => {
-    scene.struck(struck.began, struck.ended);
-    onStruck(struck);
+    scene.struck({ from: struck.began, to: struck.ended }, seen(tookEffect(struck)));
   };
   scene.proxy.fateOf = (request) =>
     isChange(request) && scene.random() < share ? fateOf() : { kind: "pass" };

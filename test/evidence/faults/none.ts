@@ -4,6 +4,7 @@ import type { Fault } from "./fault.js";
 export const none: Fault = {
   name: "none",
   says: "nothing happens",
+  proof: "nothing",
   needs: [],
   share: 1,
   minimums: {},

@@ -1,9 +1,11 @@
 // Nothing passes between the callers and the server for a while; what was sent meanwhile arrives afterwards.
-import { again, beyondTtlMs, type Fault, now, sleep } from "./fault.js";
+import { nobodyHeard } from "../proofs.js";
+import { again, beyondTtl, type Fault } from "./fault.js";
 
 export const partition: Fault = {
   name: "partition",
   says: "nothing passes for 1.2 to 5 TTLs, then all of it",
+  proof: "no reply came while it lasted",
   needs: [],
   isProxied: true,
   share: 0.25,
@@ -11,11 +13,14 @@ export const partition: Fault = {
   arrange: () => ({
     during: (scene, over) =>
       again(scene, over, async () => {
-        const from = now();
-        scene.proxy.part();
-        await sleep(beyondTtlMs(scene), over);
-        scene.proxy.heal();
-        scene.struck(from, now());
+        const { proxy } = scene;
+        const window = await beyondTtl(
+          scene,
+          over,
+          () => proxy.part(),
+          () => proxy.heal(),
+        );
+        if (window !== null) scene.struck(window, nobodyHeard(window));
       }),
   }),
 };

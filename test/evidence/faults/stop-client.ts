@@ -1,7 +1,8 @@
 // One of the calling processes is stopped for longer than its leases last; the others take over, and then it goes on
 // as if nothing had been.
+import { clientWasStill } from "../proofs.js";
 import { usual } from "../workloads.js";
-import { again, beyondTtlMs, type Fault, now, type Scene, sleep } from "./fault.js";
+import { again, beyondTtl, type Fault, type Scene } from "./fault.js";
 
 /** Short, for the others go on all the time. */
 const pause = { fromMs: 300, toMs: 800 };
@@ -9,6 +10,7 @@ const pause = { fromMs: 300, toMs: 800 };
 export const stopClient: Fault = {
   name: "stop-client",
   says: "SIGSTOP of a client for 1.2 to 5 TTLs",
+  proof: "a client that had been at work began no call while it lasted",
   needs: [],
   workloads: [...usual, "stopped-counter"],
   loads: 2,
@@ -20,14 +22,14 @@ export const stopClient: Fault = {
 };
 
 async function stopOne(scene: Scene, over: AbortSignal): Promise<void> {
-  const load = scene.loads[Math.floor(scene.random() * scene.loads.length)];
+  const nth = Math.floor(scene.random() * scene.loads.length);
+  const load = scene.loads[nth];
   if (load === undefined) throw new Error("there is no client");
-  const from = now();
-  process.kill(load.pid, "SIGSTOP");
-  try {
-    await sleep(beyondTtlMs(scene), over);
-  } finally {
-    process.kill(load.pid, "SIGCONT");
-  }
-  scene.struck(from, now());
+  const window = await beyondTtl(
+    scene,
+    over,
+    () => load.signal("SIGSTOP"),
+    () => load.signal("SIGCONT"),
+  );
+  if (window !== null) scene.struck(window, clientWasStill(nth, window));
 }

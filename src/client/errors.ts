@@ -1,0 +1,131 @@
+/**
+ * What can go wrong, each with a stable `code`. The message is made for people: what happened, who holds the name,
+ * until when, what to do next.
+ */
+
+/** The server's codes, and two of the client's own. */
+export type ErrorCode =
+  | "authentication_required"
+  | "authentication_failed"
+  | "forbidden"
+  | "invalid_lock_name"
+  | "invalid_ttl"
+  | "invalid_input"
+  | "lease_not_current"
+  | "not_found"
+  | "method_not_allowed"
+  | "too_large"
+  | "unsupported_media_type"
+  | "held"
+  | "delayed"
+  | "lease_lost"
+  | "conflict"
+  | "session_expired"
+  | "rate_limited"
+  | "unavailable"
+  | "unknown_outcome"
+  | "internal"
+  /** No reply came: wrong address, server down, connection cut. */
+  | "unreachable"
+  /** A reply that no Holdfast server writes: a proxy's page, another program on that port. */
+  | "not_holdfast";
+
+export interface Problem {
+  readonly code: ErrorCode;
+  /** null: there was no reply. */
+  readonly status: number | null;
+  /** The trace id of the reply, to find it in the server's log. */
+  readonly requestId: string | null;
+  /** The reply's fields, as far as there are any. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+export class HoldfastError extends Error {
+  override readonly name: string = "HoldfastError";
+  readonly code: ErrorCode;
+  readonly status: number | null;
+  readonly requestId: string | null;
+  /** Fields of the reply beside code and message. */
+  readonly fields: Readonly<Record<string, unknown>>;
+
+  constructor(message: string, problem: Problem, options?: ErrorOptions) {
+    super(message, options);
+    this.code = problem.code;
+    this.status = problem.status;
+    this.requestId = problem.requestId;
+    this.fields = problem.fields;
+  }
+}
+
+/** Who stands in the way, as anyone may see it. */
+export interface HeldBy {
+  readonly resource: string;
+  /** The bearer token's name; null during a lock delay, when nobody holds it. */
+  readonly principal: string | null;
+  readonly since: Date | null;
+  readonly expiresAt: Date | null;
+  readonly metadata: unknown;
+  /** Place in line when the wait ended. */
+  readonly position: number | null;
+  readonly waiters: number;
+}
+
+/** Not granted: another holds it, or (`delayed`) nobody may take it yet. */
+export class HeldError extends HoldfastError {
+  override readonly name = "HeldError";
+
+  constructor(
+    readonly by: HeldBy,
+    waitedMs = 0,
+  ) {
+    const code = by.principal === null ? "delayed" : "held";
+    super(heldMessage(by, waitedMs), { code, status: null, requestId: null, fields: {} });
+  }
+}
+
+function heldMessage(by: HeldBy, waitedMs: number): string {
+  const since = by.since === null ? "" : ` since ${by.since.toISOString()}`;
+  const until = by.expiresAt === null ? "" : ` until ${by.expiresAt.toISOString()} unless renewed`;
+  const who =
+    by.principal === null
+      ? `${by.resource} cannot be taken yet${until}`
+      : `${by.resource} is held by ${by.principal}${since}${until}`;
+  const line = by.position === null ? "" : `, place ${by.position} in line`;
+  return waitedMs === 0 ? who : `${who}; waited ${Math.round(waitedMs / 1000)} s${line}`;
+}
+
+/** The lease is over, or may be: stop the work. */
+export class LeaseLostError extends HoldfastError {
+  override readonly name = "LeaseLostError";
+
+  constructor(
+    readonly resource: string,
+    readonly why: string,
+    options?: ErrorOptions,
+  ) {
+    super(
+      `The lease on ${resource} is lost: ${why}`,
+      { code: "lease_lost", status: null, requestId: null, fields: {} },
+      options,
+    );
+  }
+}
+
+/** Codes after which the same call may succeed. */
+export const isTransient = (error: unknown): error is HoldfastError =>
+  error instanceof HoldfastError &&
+  (error.code === "unreachable" ||
+    error.code === "unavailable" ||
+    error.code === "unknown_outcome" ||
+    error.code === "rate_limited" ||
+    // A proxy before a server that is being restarted.
+    (error.code === "not_holdfast" && (error.status ?? 0) >= 500));
+
+/** Codes that say nothing about the lease itself: a renewal is tried again as long as there is time. */
+export const isPassing = (error: HoldfastError): boolean =>
+  error.code === "not_holdfast" || error.code === "internal" || isTransient(error);
+
+/** Codes that say: this lease is not yours any more. */
+export const isLoss = (error: unknown): error is HoldfastError =>
+  error instanceof HoldfastError &&
+  (error.code === "lease_not_current" || error.code === "lease_lost" || error.code === "session_expired");

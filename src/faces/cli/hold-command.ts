@@ -1,0 +1,176 @@
+/** `holdfast hold NAME`: keeps a lease until it is told to stop, and says what happens, one JSON object per line. */
+import { constants } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import { heldBy } from "../../client/client.js";
+import { HeldError } from "../../client/errors.js";
+import { Lease } from "../../client/lease.js";
+import { LeaseState } from "../../client/lease-state.js";
+import { Locks, type Waiting } from "../../client/locks.js";
+import { Renewal } from "../../client/renewal.js";
+import { Transport } from "../../client/transport.js";
+import { connect } from "./connect.js";
+import { CliError, exitCodes } from "./failure.js";
+import { jsonText } from "./output.js";
+import { startOf } from "./run/processes.js";
+import { Signals } from "./run/signals.js";
+import { durationsOf, type TakeFlags, type Taken, take } from "./run/take.js";
+import type { ServerFlags, Settings } from "./settings.js";
+import { smallFetch } from "./small-fetch.js";
+
+export interface HoldFlags extends ServerFlags, TakeFlags {
+  readonly whilePid?: string;
+}
+
+/** How often a process that the lease is tied to is looked at. */
+const lookMs = 200;
+/** How long an attempt to release may take once it is time to go, and how many follow the first. */
+const releaseTry = { timeoutMs: 2000, retries: 2 };
+
+/** Why it was told to stop before anything was granted, as an exit code. */
+const processEnded = "the process has ended";
+const readerGone = "nobody reads the output";
+
+/** Returns the exit code: 0 when it was told to stop, 4 when the lease was lost. */
+export async function holdCommand(name: string, flags: HoldFlags): Promise<number> {
+  const { ttl, waitMs } = durationsOf(flags);
+  const stop = stopSignal(flags.whilePid === undefined ? null : processOf(flags.whilePid));
+  const { client, settings } = await connect(flags);
+  const onWaiting = (waiting: Waiting): void => say({ event: "waiting", name, ...waitingFields(waiting) });
+  const wanted = { name, ttl, waitMs, metadata: flags.metadata, onWaiting, signal: stop };
+  const taken = await take(client, wanted).catch((error: unknown) => {
+    if (!stop.aborted) throw error;
+    return null;
+  });
+  if (taken === null) return stoppedEarly(name, stop);
+  if (!("reply" in taken)) {
+    say({ event: taken.status, name, ...waitingFields(taken) });
+    throw new CliError(
+      `${new HeldError(heldBy(name, taken)).message}. Stand in line with --wait 10m`,
+      exitCodes.conflict,
+    );
+  }
+  return held(taken, settings, stop);
+}
+
+/** Until it is told to stop, or the lease is lost. */
+async function held(taken: Taken, settings: Settings, stop: AbortSignal): Promise<number> {
+  const { name, leaseId, fencingToken, expiresAt } = taken.reply;
+  const lease = kept(taken, settings);
+  say({ event: "acquired", name, lease_id: leaseId, fencing_token: fencingToken, expires_at: expiresAt });
+  await either(stop, lease.signal);
+  if (!lease.held) {
+    say({ event: "lost", name, details: (lease.signal.reason as Error).message });
+    return exitCodes.conflict;
+  }
+  const until = lease.safeUntil.toISOString();
+  try {
+    await lease.release();
+  } catch (error) {
+    const { message } = error as Error;
+    throw new CliError(
+      `${name} could not be released, and ends by itself after ${until}: ${message}`,
+      exitCodes.storage,
+    );
+  }
+  say({ event: "released", name });
+  return exitCodes.done;
+}
+
+/** Renewed from here on. */
+function kept({ reply, sentAt }: Taken, settings: Settings): Lease {
+  const { name, leaseId, renewAfterMs, expiresInMs } = reply;
+  const state = new LeaseState();
+  state.renewed(sentAt, expiresInMs);
+  const options = {
+    url: settings.url.value,
+    token: settings.token?.value,
+    space: undefined,
+    fetch: smallFetch,
+    timeoutMs: 10_000,
+    retries: 4,
+  };
+  const locks = new Locks(new Transport({ ...options, ...releaseTry }));
+  return new Lease(reply, state, locks, (lost) => {
+    const renewal = new Renewal(options, { name, leaseId, renewAfterMs, sentAt }, state, lost, () =>
+      say({ event: "renewed", name, safe_until: state.safeUntil }),
+    );
+    return () => renewal.stop();
+  });
+}
+
+/** Nothing is held. */
+function stoppedEarly(name: string, stop: AbortSignal): number {
+  const why = String(stop.reason);
+  say({ event: "stopped", name, details: why });
+  if (why === readerGone) return exitCodes.done;
+  return why === processEnded ? exitCodes.notFound : 128 + constants.signals[why as NodeJS.Signals];
+}
+
+function say(event: Readonly<Record<string, unknown>>): void {
+  process.stdout.write(`${jsonText({ ...event, at: new Date() })}\n`);
+}
+
+function waitingFields(waiting: Waiting): Record<string, unknown> {
+  if (waiting.status === "trouble") return { details: waiting.error.message };
+  if (waiting.status === "delayed") return { available_at: waiting.availableAt };
+  const { holder, expiresAt, metadata, position, waiters } = waiting;
+  return {
+    holder: holder.principal,
+    since: holder.since,
+    expires_at: expiresAt,
+    metadata,
+    position,
+    waiters,
+  };
+}
+
+/** Aborted by a signal, by the end of the other process, or when nobody reads what is said any more. */
+function stopSignal(other: Other | null): AbortSignal {
+  const stop = new AbortController();
+  const { stop: signalled } = new Signals();
+  signalled.addEventListener("abort", () => stop.abort(signalled.reason), { once: true });
+  process.stdout.on("error", () => stop.abort(readerGone));
+  if (other !== null) void whenGone(other).then(() => stop.abort(processEnded));
+  return stop.signal;
+}
+
+interface Other {
+  readonly pid: number;
+  /** Another process may get the same number. Null where that is not shown. */
+  readonly startedAt: number | null;
+}
+
+function processOf(text: string): Other {
+  const pid = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(pid) || pid < 1)
+    throw new CliError(`--while-pid ${text}: give the number of a process`, exitCodes.usage);
+  const other = { pid, startedAt: startOf(pid) };
+  if (!isAlive(other))
+    throw new CliError(`--while-pid ${text}: there is no such process`, exitCodes.notFound);
+  return other;
+}
+
+async function whenGone(other: Other): Promise<void> {
+  while (isAlive(other)) await sleep(lookMs, undefined, { ref: false });
+}
+
+function isAlive({ pid, startedAt }: Other): boolean {
+  // One that has ended and is not yet reaped shows no start any more.
+  if (process.platform === "linux") return startedAt !== null && startOf(pid) === startedAt;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // Another user's process exists, too.
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+function either(one: AbortSignal, other: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of [one, other]) {
+      if (signal.aborted) resolve();
+      signal.addEventListener("abort", () => resolve(), { once: true });
+    }
+  });
+}

@@ -1,0 +1,52 @@
+/** What every command on leases works with: the server, who is asking, and the lease ids kept for the session. */
+import type { Client } from "../../../client/client.js";
+import { parseName } from "../../../core/names.js";
+import { connect } from "../connect.js";
+import { CliError, durationMs, exitCodes } from "../failure.js";
+import type { ServerFlags, Settings } from "../settings.js";
+import { KeptLeases } from "./kept-leases.js";
+import { markOf } from "./processes.js";
+import { type CallingSession, callingSession, type SessionFlags } from "./session.js";
+
+export interface DeskFlags extends ServerFlags, SessionFlags {
+  readonly json?: boolean;
+}
+
+export interface Desk {
+  readonly client: Client;
+  readonly settings: Settings;
+  readonly principal: string;
+  readonly session: CallingSession;
+  readonly kept: KeptLeases;
+}
+
+export async function openDesk(flags: DeskFlags): Promise<Desk> {
+  const session = callingSession(flags);
+  const { client, settings } = await connect(flags);
+  // Leases belong to the principal, whose bearer token may be replaced; and a wrong one is noticed before anything is kept.
+  const { principal, space } = await client.whoami();
+  const { origin, pathname } = new URL(settings.url.value);
+  const server = `${origin}${pathname.replace(/\/+$/, "")}`;
+  const kept = new KeptLeases({ server, space, principal }, session, markOf(process.pid));
+  return { client, settings, principal, session, kept };
+}
+
+/** The name in its one normal form: what is kept for it is found under that. */
+export function nameOf(raw: string): string {
+  const parsed = parseName(raw);
+  if ("name" in parsed) return parsed.name;
+  throw new CliError(`${JSON.stringify(raw)} cannot be locked: ${parsed.invalid}`, exitCodes.usage, {
+    code: "invalid_lock_name",
+  });
+}
+
+/** In whole seconds. */
+export const ttlSecondsOf = (text: string): number => durationMs(text, "--ttl") / 1000;
+
+/** 0: not at all. */
+export const waitSecondsOf = (text: string | undefined): number =>
+  text === undefined || /^0+[smhd]?$/.test(text) ? 0 : durationMs(text, "--wait") / 1000;
+
+/** A word of a command line as a shell takes it. */
+export const shellWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;

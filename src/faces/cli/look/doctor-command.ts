@@ -1,0 +1,83 @@
+/** `holdfast doctor`: looks at everything between this machine and a lease, and says what to do about what is wrong. */
+import { type Client, createClient } from "../../../client/client.js";
+import { CliError, exitCodes } from "../failure.js";
+import { printJson, printJsonFailure, printLines } from "../output.js";
+import { type ServerFlags, type Settings, settingsOf } from "../settings.js";
+import { smallFetch } from "../small-fetch.js";
+import { checkNode, checkPermissions, checkSettings } from "./checks-here.js";
+import { checkLease, checkServer, checkToken } from "./checks-server.js";
+import { type Finding, failed, skipped } from "./finding.js";
+
+export interface DoctorFlags extends ServerFlags {
+  readonly json?: boolean;
+}
+
+/** Returns 0, or the code of the worst failure. */
+export async function doctorCommand(flags: DoctorFlags): Promise<number> {
+  const findings: Finding[] = [];
+  for await (const finding of examine(flags)) {
+    findings.push(finding);
+    if (flags.json !== true) printLines(...linesOf(finding));
+  }
+  const failures = findings.filter(({ status }) => status === "failed");
+  const summary = `${failures.length} of ${findings.length} checks failed`;
+  const code = Math.max(exitCodes.done, ...failures.map(({ exitCode = exitCodes.other }) => exitCode));
+  const checks = findings.map(({ exitCode: _, ...shown }) => shown);
+  if (flags.json !== true) printLines("", failures.length === 0 ? "All is well." : `${summary}.`);
+  else if (failures.length === 0) printJson({ checks });
+  else printJsonFailure({ code: "unhealthy", message: summary, details: { checks } });
+  return code;
+}
+
+async function* examine(flags: DoctorFlags): AsyncGenerator<Finding, void, undefined> {
+  yield checkNode();
+  yield* checkPermissions(flags);
+  const settings = await settingsOf(flags).catch((error: unknown) => {
+    if (error instanceof CliError) return error;
+    throw error;
+  });
+  if (settings instanceof CliError) {
+    yield failed("settings", settings.message, "correct it; the rest was not checked", settings.exitCode);
+    return;
+  }
+  yield* checkSettings(settings);
+  const client = clientFor(settings);
+  if (client === null) {
+    yield failed(
+      "settings",
+      `${settings.url.value} is no address of a server`,
+      `correct it (from ${settings.url.from}): http://127.0.0.1:4280 is one`,
+      exitCodes.usage,
+    );
+    return;
+  }
+  const server = await checkServer(settings.url.value);
+  yield* server;
+  if (server.some(({ status }) => status === "failed")) return;
+  if (settings.token === null) {
+    yield skipped("lease", "not tried: there is no token");
+    return;
+  }
+  const { finding, me } = await checkToken(client);
+  yield finding;
+  if (me !== null) yield await checkLease(client, me);
+}
+
+function clientFor({ url, token }: Settings): Client | null {
+  try {
+    return createClient({
+      url: url.value,
+      ...(token === null ? {} : { token: token.value }),
+      retries: 1,
+      fetch: smallFetch,
+    });
+  } catch {
+    return null;
+  }
+}
+
+const marks = { ok: "✓", warning: "!", failed: "✗", skipped: "-" } as const;
+
+function linesOf({ status, message, advice }: Finding): string[] {
+  return [`${marks[status]} ${message}`, ...(advice === undefined ? [] : [`  → ${advice}`])];
+}

@@ -1,0 +1,41 @@
+/** `holdfast watch`: a live table on a terminal; in a pipe a line per event, as it happens, until it is ended. */
+import type { WatchEvent } from "../../../client/replies.js";
+import { connect } from "../connect.js";
+import { exitCodes } from "../failure.js";
+import { jsonText, printLines, warn } from "../output.js";
+import type { ServerFlags } from "../settings.js";
+import { ownerText, wireKeys } from "./held.js";
+import { liveTable } from "./live.js";
+import { canDraw } from "./screen.js";
+
+export interface WatchFlags extends ServerFlags {
+  readonly json?: boolean;
+  readonly lines?: boolean;
+}
+
+export async function watchCommand(prefix: string | undefined, flags: WatchFlags): Promise<number> {
+  const { client, settings } = await connect(flags);
+  const query = prefix === undefined ? {} : { prefix };
+  if (flags.json !== true && flags.lines !== true && canDraw())
+    return liveTable(client, query, settings.url.value);
+  // Following tries for ever; what is wrong from the start is told now.
+  await client.whoami();
+  const stop = new AbortController();
+  // Nobody reads any more.
+  process.stdout.once("error", () => stop.abort());
+  for await (const event of client.watch({ ...query, signal: stop.signal })) {
+    if (flags.json === true) process.stdout.write(`${jsonText(wireKeys(event))}\n`);
+    else sayPlainly(event);
+  }
+  return exitCodes.done;
+}
+
+function sayPlainly(event: WatchEvent): void {
+  if (!("name" in event)) {
+    if (event.event === "reset") warn("holdfast: some events were missed; what is held now follows");
+    return;
+  }
+  const { observedAt, name, holder, fencingToken } = event;
+  const owner = holder === null ? "-" : ownerText(holder);
+  printLines(`${observedAt.toISOString()} ${event.event.padEnd(8)} ${name} ${owner} ${fencingToken}`);
+}

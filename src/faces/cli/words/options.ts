@@ -1,0 +1,20 @@
+/** Options that commands share. */
+import type { Command } from "commander";
+
+/** Which server, with which token. */
+export const serverOptions = (command: Command): Command =>
+  command
+    .option(
+      "--server <url>",
+      "the server (HOLDFAST_URL; default the one on ./.holdfast, else http://127.0.0.1:4280)",
+    )
+    .option(
+      "--token <token>",
+      "the bearer token (HOLDFAST_TOKEN; --token-file keeps it out of the process list)",
+    )
+    .option("--token-file <file>", "a file that holds the bearer token (HOLDFAST_TOKEN_FILE)")
+    .option(
+      "--data <dir>",
+      "directory of a server's data on this machine (HOLDFAST_DATA; default ./.holdfast)",
+    )
+    .option("--json", "print JSON");
