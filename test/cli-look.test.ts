@@ -102,9 +102,11 @@ $`,
 describe("holdfast watch", () => {
   test("prints a line per event into a pipe, a JSON object with --json, until it is ended", async () => {
     const env = envOf("secret-v");
+    await client.locks.acquire("seen-before", { ttl: "10m" });
     const plain = start(process.execPath, [mainFile, "watch", "seen-"], env);
     const json = start(process.execPath, [mainFile, "watch", "seen-", "--json"], env);
-    await seen(json, /"event":"synced"/);
+    // Each begins with what is held already: from then on it sees every change.
+    await Promise.all([seen(plain, / snapshot seen-before/), seen(json, /"event":"synced"/)]);
     const lease = await client.hold("seen-x", { ttl: "10m" });
     await lease.release();
     await Promise.all([seen(plain, / released seen-x/), seen(json, /"event":"released"/)]);
@@ -119,6 +121,7 @@ describe("holdfast watch", () => {
     assert.deepEqual(
       events.map(({ event, name, fencing_token }) => [event, name, fencing_token]),
       [
+        ["snapshot", "seen-before", 1],
         ["synced", undefined, undefined],
         ["acquired", "seen-x", 1],
         ["released", "seen-x", 1],

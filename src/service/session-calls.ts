@@ -1,6 +1,7 @@
 /** Sessions as a service: start, keep alive, look, end. Ending one settles all its leases before it answers. */
-import { everySpace, floorKey, sessionKey } from "../core/keys.js";
+import { everySpace, floorKey, type Key, sessionKey } from "../core/keys.js";
 import type { Policy } from "../core/limits.js";
+import type { SessionRecord } from "../core/records.js";
 import type { Refusal } from "../core/refusal.js";
 import {
   decideDrainSession,
@@ -12,6 +13,7 @@ import {
   type SessionReply,
   type SessionStart,
 } from "../core/session.js";
+import { StoreError } from "../store/store.js";
 import type { Steps } from "./steps.js";
 
 const noHeirs = (): readonly never[] => [];
@@ -49,15 +51,26 @@ export class SessionCalls {
   async end(call: SessionCall): Promise<SessionReply | Refusal> {
     const key = sessionKey(call.space, call.id);
     const reply = await this.steps.run([key], (view) => decideEndSession(view, call, this.policy), noHeirs);
-    if ("refused" in reply) return reply;
-    for (let more = true; more; )
-      more = (
-        await this.steps.run(
-          [key],
-          (view, successors) => decideDrainSession(view, key, this.policy, successors),
-          (drained) => drained.heirs,
-        )
-      ).more;
+    if (!("refused" in reply)) await this.#drain(key);
     return reply;
+  }
+
+  /**
+   * The session is over, and its leases with it, whatever becomes of this: what is not settled now, upkeep does. So a
+   * failure is not the caller's: "certainly not done" would be a lie.
+   */
+  async #drain(key: Key<SessionRecord>): Promise<void> {
+    try {
+      for (let more = true; more; )
+        more = (
+          await this.steps.run(
+            [key],
+            (view, successors) => decideDrainSession(view, key, this.policy, successors),
+            (drained) => drained.heirs,
+          )
+        ).more;
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+    }
   }
 }

@@ -47,7 +47,10 @@ export function checked(options: VerifyOptions): Checked {
   const { url, bearers, durationMs, workloads = everyWorkload } = options;
   checkUrl(url);
   if (bearers.length === 0 || bearers.some((bearer) => !isBearer(bearer)))
-    throw new VerifyError("a run needs at least one bearer token, and none that is empty", "usage");
+    throw new VerifyError(
+      "a run needs at least one bearer token, and none that is empty or has characters that no header takes",
+      "usage",
+    );
   // Also false for what is no number.
   if (!(durationMs >= durationMinMs && durationMs <= durationMaxMs))
     throw new VerifyError(`a run takes from ${durationMinMs} ms to ${durationMaxMs} ms (24 h)`, "usage");

@@ -62,23 +62,23 @@ interface Neutered {
   readonly fault: Fault;
   readonly without: string;
   readonly neuter: (arranged: Arranged) => Arranged;
-  /** What is missing then. */
-  readonly lacks: string;
+  /** What else is missing then, beside strikes that took effect: one of them is enough. */
+  readonly lacks?: string;
 }
 
 const rows: readonly Neutered[] = [
-  { fault: kill, without: "a kill", lacks: "tookEffect", neuter: deafServer },
-  { fault: stopServer, without: "a stop", lacks: "tookEffect", neuter: deafServer },
+  { fault: kill, without: "a kill", neuter: deafServer },
+  { fault: stopServer, without: "a stop", neuter: deafServer },
   {
     fault: stopClient,
     without: "a stop",
-    lacks: "tookEffect",
+
     neuter: withScene(({ loads }) => ({ loads: loads.map(() => ({ signal: nothing })) })),
   },
   {
     fault: lostReplies,
     without: "a loss",
-    lacks: "tookEffect",
+
     neuter: withFates(() => ({ kind: "pass" })),
   },
   {
@@ -90,31 +90,31 @@ const rows: readonly Neutered[] = [
   {
     fault: duplicates,
     without: "a second request",
-    lacks: "tookEffect",
+
     neuter: withFates(() => ({ kind: "pass" })),
   },
   {
     fault: partition,
     without: "a partition",
-    lacks: "tookEffect",
+
     neuter: withScene(({ proxy }) => ({ proxy: having(proxy, { part: nothing }) })),
   },
   {
     fault: clock,
     without: "a clock that can be stepped",
-    lacks: "tookEffect",
+
     neuter: ({ during }) => ({ during }),
   },
   {
     fault: diskFull,
     without: "ballast",
-    lacks: "tookEffect",
+
     neuter: withScene(({ disk }) => ({ disk: { ...disk, fill: () => ({ remove: nothing }) } })),
   },
   {
     fault: fsync,
     without: "a failure",
-    lacks: "tookEffect",
+
     neuter: withScene(({ disk }) => ({
       disk: { ...disk, failSyncs: async () => ({ output: () => "", detach: async () => undefined }) },
     })),
@@ -122,25 +122,25 @@ const rows: readonly Neutered[] = [
   {
     fault: restart,
     without: "an end",
-    lacks: "tookEffect",
+
     neuter: withScene(({ engine }) => ({ engine: { ...engine, bounce: async (server) => server } })),
   },
   {
     fault: restart,
     without: "order: killed instead",
-    lacks: "tookEffect",
+
     neuter: withScene(({ engine }) => ({ engine: { ...engine, bounce: (server) => server.restart() } })),
   },
   {
     fault: restore,
     without: "the backup",
-    lacks: "tookEffect",
+
     neuter: withScene(({ engine }) => ({ engine: { ...engine, restore: async (server) => server } })),
   },
   {
     fault: restore,
     without: "the backup: only restarted",
-    lacks: "tookEffect",
+
     neuter: withScene(({ engine }) => ({ engine: { ...engine, restore: engine.bounce } })),
   },
 ];
@@ -154,8 +154,8 @@ describe("a fault without its effect is no evidence", { concurrency }, () => {
         for (const reason of reasons(cell)) t.diagnostic(reason);
         assert.equal(cell.failure, undefined);
         assert.ok(isRed(cell));
-        const lacking = cell.tooLittle.find(({ situation }) => situation === lacks);
-        assert.equal(lacking?.reached, 0, `seed ${seed}: ${JSON.stringify(cell.tally)}`);
+        const lacking = cell.tooLittle.filter(({ situation }) => ["tookEffect", lacks].includes(situation));
+        assert.notEqual(lacking.length, 0, `seed ${seed}: ${JSON.stringify(cell.tally)}`);
         const violated = cell.results.flatMap(({ verdict }) => verdict.violations);
         assert.deepEqual(violated, []);
       });

@@ -313,3 +313,153 @@ describe("waiting in vain", () => {
     "5005-5012 a release path:x L1 | done",
   ]);
 });
+
+describe("what a stream tells", () => {
+  const worked = [
+    taken,
+    "10-15 a renew k L1 | granted 1 L1",
+    "20-25 a release k L1 | done",
+    "30-35 b acquire k | granted 2 L2",
+  ];
+  const begun = "@0 s synced";
+  broken("I29", "a snapshot of what never was", [...worked, "@40 s snapshot k 99", "@41 s synced"]);
+  valid("a snapshot of what nobody heard of", [
+    ...worked,
+    "36-? c acquire k | unknown",
+    "@1100 s snapshot k 99",
+    "@1101 s synced",
+  ]);
+  const again = ["@2 s acquired m 1", "@7 s reset", "@8 s snapshot k 1", "@9 s synced"];
+  broken("I29", "the end of what a snapshot showed is left out", [
+    ...worked,
+    begun,
+    ...again,
+    "@36 s acquired k 2",
+  ]);
+  valid("the end of what a snapshot showed", [
+    ...worked,
+    begun,
+    ...again,
+    "@26 s released k 1",
+    "@36 s acquired k 2",
+  ]);
+  valid("events up to what a snapshot shows may follow it", [
+    ...worked,
+    begun,
+    "@2 s acquired m 1",
+    "@37 s reset",
+    "@38 s snapshot k 2",
+    "@39 s synced",
+    "@40 s released k 1",
+    "@41 s acquired k 2",
+  ]);
+  valid("a first snapshot that broke off says nothing about the next", [
+    ...worked,
+    "@6 s snapshot k 1",
+    "@29 s synced",
+    "@36 s acquired k 2",
+  ]);
+  broken("I29", "a release, and not the grant", [
+    "5-9 a acquire k | granted 1 L1",
+    "20-25 a release k L1 | done",
+    begun,
+    "@26 s released k 1",
+  ]);
+  valid("a release of what was held before, and over when it was shown", [
+    "5-9 a acquire k | granted 1 L1",
+    "20-25 a release k L1 | done",
+    "@24 s synced",
+    "@26 s released k 1",
+  ]);
+  broken("I29", "an event twice, and a word that all is told in between", [
+    ...worked,
+    "@6 s acquired k 1 x",
+    "@7 s synced",
+    "@8 s acquired k 1 x",
+  ]);
+  broken("I29", "a renewal twice, under new ids", [
+    ...worked,
+    begun,
+    "@6 s acquired k 1",
+    "@16 s renewed k 1",
+    "@17 s renewed k 1",
+    "@26 s released k 1",
+  ]);
+  valid("a renewal and a re-entry", [
+    taken,
+    "10-15 a renew k L1 | granted 1 L1",
+    "16-18 a acquire k proof=L1 | granted 1 L1",
+    "20-25 a release k L1 | done",
+    begun,
+    "@6 s acquired k 1",
+    "@16 s renewed k 1",
+    "@19 s renewed k 1",
+    "@26 s released k 1",
+  ]);
+  const others = ["40-45 c acquire m | granted 1 M1", "50-55 c release m M1 | done"];
+  broken("I29", "a grant left out, and a later one of another name told", [
+    "1-5 a acquire k | granted 1 L1",
+    "20-25 a release k L1 | done",
+    "30-35 a acquire k | granted 2 L2",
+    ...others,
+    begun,
+    "@6 s acquired k 1",
+    "@26 s released k 1",
+    "@46 s acquired m 1",
+  ]);
+  broken("I29", "a release left out, and a later grant of another name told", [
+    "1-5 a acquire k | granted 1 L1",
+    "20-25 a release k L1 | done",
+    ...others,
+    begun,
+    "@6 s acquired k 1",
+    "@46 s acquired m 1",
+  ]);
+  broken("I29", "a release told after a later grant of another name", [
+    "1-5 a acquire k | granted 1 L1",
+    "20-25 a release k L1 | done",
+    ...others,
+    begun,
+    "@6 s acquired k 1",
+    "@46 s acquired m 1",
+    "@47 s released k 1",
+  ]);
+  valid("a release and a grant of another name at once, in either order", [
+    "1-5 a acquire k | granted 1 L1",
+    "20-42 a release k L1 | done",
+    ...others,
+    begun,
+    "@6 s acquired k 1",
+    "@46 s acquired m 1",
+    "@47 s released k 1",
+  ]);
+  const held = [
+    "1-5 a acquire k ttl=9000 | granted 1 L1",
+    "10-15 a acquire m | granted 1 M1",
+    begun,
+    "@6 s acquired k 1",
+    "@16 s acquired m 1",
+    "@20 s reset",
+  ];
+  broken("I29", "a snapshot that leaves out what is held", [...held, "@21 s snapshot m 1", "@22 s synced"]);
+  valid("a snapshot of all that is held", [
+    ...held,
+    "@21 s snapshot k 1",
+    "@21 s snapshot m 1",
+    "@22 s synced",
+  ]);
+  valid("a snapshot that may have been read when it was over", [
+    ...held,
+    "19-? a release k L1 | unknown",
+    "@21 s snapshot m 1",
+    "@22 s synced",
+  ]);
+  valid("a snapshot that may have been read before it was granted", [
+    ...held,
+    "17-19 a acquire n | granted 1 N1",
+    "@21 s snapshot k 1",
+    "@21 s snapshot m 1",
+    "@22 s synced",
+    "@23 s acquired n 1",
+  ]);
+});

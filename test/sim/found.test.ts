@@ -145,6 +145,20 @@ describe("a repeat that takes over a place in line", () => {
   );
 });
 
+describe("the end of a session", () => {
+  inWorld("is not told as certainly not done because what follows it fails", async (world) => {
+    const { sessions } = world.leases;
+    const session = { space, id: "s", principal: "runner-1" };
+    await sessions.start({ ...session, hash: "h", ttlMs: 60_000, metadata: null });
+    await world.acquire("job", "one", { sessionId: "s", ttlMs: null });
+    world.fates.push("durable", "refused"); // the session's end, and the settling of its leases
+    const ended = await sessions.end(session);
+    assert.ok(!("refused" in ended) && ended.session.ended !== null);
+    await world.scheduler.sleep(10); // the disk is opened again
+    assert.equal(await world.holder("job"), null, "its lease is over with it");
+  });
+});
+
 describe("a request id that is used again with another body", () => {
   const request = (fingerprint: string) => ({ request: { id: "r", fingerprint } });
 

@@ -49,6 +49,12 @@ class Stream {
   /** What was asked for after this instant, it tells; null: its snapshot is not complete. */
   #since: number | null = null;
   #isShowing = false;
+  /** It heard of a place to resume from: a connection that breaks while it shows a snapshot is told `reset` anew. */
+  #canResume = false;
+  /** Names that it follows. */
+  readonly #names = new Set<string>();
+  /** All that it will tell comes after what was done before this. */
+  #past = Number.NEGATIVE_INFINITY;
 
   constructor(
     readonly ledger: Ledger,
@@ -84,6 +90,7 @@ class Stream {
 
   #reset(): void {
     this.end();
+    this.#past = Math.max(this.#past, this.#latest?.from ?? this.#past);
     this.#words.clear();
     this.#ids.clear();
     this.#told.clear();
@@ -100,15 +107,39 @@ class Stream {
     }
     this.#isShowing = heard.event === "snapshot";
     this.#since = this.#isShowing ? null : heard.at;
-    if (!this.#isShowing) return;
+    if (!this.#isShowing) {
+      // What was shown may be of an earlier connection, and over.
+      if (!this.#canResume) this.#words.clear();
+      this.#canResume = true;
+      this.#isWhole(heard);
+      return;
+    }
     const name = this.ledger.names.get(heard.name);
     if (name !== undefined) this.#wasAsked(heard, name);
     this.#words.set(heard.name, { heard, isOver: false, renewals: null });
     this.#told.add(`${heard.token} ${heard.name}`);
   }
 
+  /** A snapshot shows whatever was held all the time in which it can have been read. */
+  #isWhole(synced: Heard): void {
+    for (const name of this.#names) {
+      const missed = this.ledger.names
+        .get(name)
+        ?.leases.find(
+          (lease) =>
+            grantedBy(lease) < this.#past &&
+            heldUntil(lease, this.ledger.history) > synced.at &&
+            !this.#told.has(`${lease.token} ${name}`),
+        );
+      if (missed !== undefined)
+        this.#accuse([synced], `token ${missed.token} of ${name} is held, and the snapshot leaves it out`);
+    }
+  }
+
   #event(heard: Heard): void {
     this.#isShowing = false;
+    this.#names.add(heard.name);
+    this.#canResume = true;
     const twin = heard.id === null ? undefined : this.#ids.get(heard.id);
     if (heard.id !== null) this.#ids.set(heard.id, heard);
     if (twin !== undefined) {
@@ -117,10 +148,11 @@ class Stream {
     }
     const name = this.ledger.names.get(heard.name);
     const before = this.#words.get(heard.name);
-    this.#told.add(`${heard.token} ${heard.name}`);
+    const isNew = !this.#told.has(`${heard.token} ${heard.name}`);
+    if (isNew) this.#told.add(`${heard.token} ${heard.name}`);
     const isOld = before !== undefined && isShown(before) && heard.token <= before.heard.token;
     if (before !== undefined && !isOld) this.#inOrder(before, heard, name);
-    if (name !== undefined) this.#isTrue(heard, name, before);
+    if (name !== undefined) this.#isTrue(heard, name, before, isNew);
     if (isOld && heard.token < before.heard.token) return;
     const word = wordAfter(before, heard);
     this.#words.set(heard.name, isOld ? { ...word, renewals: null } : word);
@@ -143,11 +175,11 @@ class Stream {
   }
 
   /** The operations bear out what it says. */
-  #isTrue(heard: Heard, name: NameFacts, before: Word | undefined): void {
+  #isTrue(heard: Heard, name: NameFacts, before: Word | undefined, isNew: boolean): void {
     const lease = name.byToken.get(heard.token);
     if (heard.event === "acquired") this.#isGrant(heard, name, lease);
     if (lease === undefined || heard.event === "acquired" || heard.event === "renewed") return;
-    if (heard.event === "released") this.#isDue(heard, lease, before);
+    if (heard.event === "released") this.#isDue(heard, lease, isNew);
     const until = heldUntil(lease, this.ledger.history);
     if (heard.at < until)
       this.#accuse(
@@ -166,16 +198,11 @@ class Stream {
   }
 
   /** A release is told neither without the lease that it ends nor after what was asked for later. */
-  #isDue(heard: Heard, lease: LeaseFacts, before: Word | undefined): void {
+  #isDue(heard: Heard, lease: LeaseFacts, isNew: boolean): void {
     const since = this.#since;
     const latest = this.#latest;
     const isPlain = lease.session === null && lease.mayGrant.length === 0 && lease.name.forces.length === 0;
-    if (
-      before === undefined &&
-      since !== null &&
-      isPlain &&
-      lease.releases.every(({ began }) => began > since)
-    )
+    if (isNew && since !== null && isPlain && lease.releases.every(({ began }) => began > since))
       this.#accuse([heard], `token ${heard.token} is told to be released, and its grant was left out`);
     else if (latest !== null && releasedBy(lease) < latest.from)
       this.#accuse(
