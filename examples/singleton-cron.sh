@@ -10,11 +10,11 @@ slot=${SLOT:-$(date -u +%Y-%m-%dT%H:%M)}
 export HOLDFAST_SESSION="cron-$name-$slot-$(hostname)-$$"
 
 claimed=0
-holdfast job claim "cron:$name:$slot" --owner "$(hostname)" --ttl 1h >/dev/null || claimed=$?
+said=$(holdfast job claim "cron:$name:$slot" --owner "$(hostname)" --ttl 1h 2>&1) || claimed=$?
 case $claimed in
   0) ;;
-  4) echo "$name $slot: another machine has it" && exit 0 ;;
-  *) exit "$claimed" ;; # no server, no token: cron tells somebody
+  4) exit 0 ;; # another machine has it, as is usual: cron must not write a mail about that
+  *) echo "$said" >&2 && exit "$claimed" ;; # no server, no token: cron tells somebody
 esac
 if "$@"; then
   echo "$name $slot: done"

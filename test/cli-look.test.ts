@@ -100,6 +100,20 @@ $`,
 });
 
 describe("holdfast watch", () => {
+  test("goes on over an orderly stop and a new start of the server", async () => {
+    const first = await startServer();
+    const env = { ...envOf("secret-v"), HOLDFAST_URL: first.url };
+    const watching = start(process.execPath, [mainFile, "watch", "--json"], env);
+    await seen(watching, /"event":"synced"/);
+    assert.equal(await first.stop(), 0);
+    await using again = await first.restart();
+    await createClient({ url: again.url, token: "secret-a" }).locks.acquire("after-the-stop", { ttl: "10m" });
+    await seen(watching, /"name":"after-the-stop"/);
+    watching.child.kill("SIGINT");
+    assert.deepEqual(await watching.ended, { code: null, signal: "SIGINT" });
+    assert.doesNotMatch(watching.output(), /Error/);
+  });
+
   test("prints a line per event into a pipe, a JSON object with --json, until it is ended", async () => {
     const env = envOf("secret-v");
     await client.locks.acquire("seen-before", { ttl: "10m" });
@@ -111,8 +125,8 @@ describe("holdfast watch", () => {
     await lease.release();
     await Promise.all([seen(plain, / released seen-x/), seen(json, /"event":"released"/)]);
     const at = String.raw`^2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`;
-    assert.match(plain.output(), new RegExp(`${at} acquired seen-x runner-1 1$`, "m"));
-    assert.match(plain.output(), new RegExp(`${at} released seen-x runner-1 1$`, "m"));
+    assert.match(plain.output(), new RegExp(`${at} acquired seen-x 1 runner-1$`, "m"));
+    assert.match(plain.output(), new RegExp(`${at} released seen-x 1 runner-1$`, "m"));
     const events = json
       .output()
       .trimEnd()

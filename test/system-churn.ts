@@ -50,8 +50,7 @@ export async function churn(
 ): Promise<Churned> {
   const client = new Client(server.url, bearer, { sockets: 4 });
   const tokens = new Map<string, number>();
-  await collectGarbage(server);
-  const start = await sizeOf(server, client);
+  const start = await settledSize(server, client);
   let peak = start;
   let done = 0;
   const looking = setInterval(async () => {
@@ -80,8 +79,7 @@ export async function churn(
     await untilClean(client, jobs);
     const cleanMs = performance.now() - from - loadMs;
     clearInterval(looking);
-    await collectGarbage(server);
-    return { start, peak, end: await sizeOf(server, client), loadMs, cleanMs, tokens };
+    return { start, peak, end: await settledSize(server, client), loadMs, cleanMs, tokens };
   } finally {
     clearInterval(looking);
     client.close();
@@ -156,6 +154,13 @@ async function sizeOf(server: Server, client: Client): Promise<Size> {
     residentMb: residentMb(server.pid) ?? 0,
     heapMb: Math.round(metric("nodejs_heap_size_used_bytes") / 2 ** 20),
   };
+}
+
+/** Without garbage. Collecting it here takes memory itself, which the system is slow to take back: that is seen before. */
+async function settledSize(server: Server, client: Client): Promise<Size> {
+  const { residentMb } = await sizeOf(server, client);
+  await collectGarbage(server);
+  return { ...(await sizeOf(server, client)), residentMb };
 }
 
 async function collectGarbage(server: Server): Promise<void> {

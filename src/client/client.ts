@@ -167,6 +167,7 @@ export function heldBy(name: string, reply: Exclude<Held | Delayed | Acquired, A
     return {
       resource: name,
       principal: null,
+      owner: null,
       since: null,
       expiresAt: reply.availableAt,
       metadata: null,
@@ -177,6 +178,7 @@ export function heldBy(name: string, reply: Exclude<Held | Delayed | Acquired, A
   return {
     resource: name,
     principal: holder.principal,
+    owner: holder.owner ?? null,
     since: holder.since,
     expiresAt,
     metadata,

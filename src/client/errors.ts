@@ -62,6 +62,8 @@ export interface HeldBy {
   readonly resource: string;
   /** The bearer token's name; null during a lock delay, when nobody holds it. */
   readonly principal: string | null;
+  /** What the holder calls itself, where it claimed a job under a label. */
+  readonly owner: string | null;
   readonly since: Date | null;
   readonly expiresAt: Date | null;
   readonly metadata: unknown;
@@ -83,13 +85,17 @@ export class HeldError extends HoldfastError {
   }
 }
 
+/** A label alone would be anybody's word: the principal behind it is named as well. */
+export const whoIs = (principal: string, owner: string | null | undefined): string =>
+  owner == null || owner === principal ? principal : `${owner} (${principal})`;
+
 function heldMessage(by: HeldBy, waitedMs: number): string {
   const since = by.since === null ? "" : ` since ${by.since.toISOString()}`;
   const until = by.expiresAt === null ? "" : ` until ${by.expiresAt.toISOString()} unless renewed`;
   const who =
     by.principal === null
       ? `${by.resource} cannot be taken yet${until}`
-      : `${by.resource} is held by ${by.principal}${since}${until}`;
+      : `${by.resource} is held by ${whoIs(by.principal, by.owner)}${since}${until}`;
   const line = by.position === null ? "" : `, place ${by.position} in line`;
   return waitedMs === 0 ? who : `${who}; waited ${Math.round(waitedMs / 1000)} s${line}`;
 }

@@ -36,7 +36,8 @@ export class LeaseState {
 
   /** The server said that `expiresInMs` are left, to a call that was sent at `sentAt`. */
   renewed(sentAt: Moment, expiresInMs: number): void {
-    const trusted = trustedMs(expiresInMs);
+    // What is no time at all is none: nothing is trusted for it.
+    const trusted = Number.isFinite(expiresInMs) ? trustedMs(expiresInMs) : 0;
     Atomics.store(this.#cells, monotonicEnd, BigInt(Math.floor(sentAt.monotonic - this.offsetMs + trusted)));
     Atomics.store(this.#cells, wallEnd, BigInt(Math.floor(sentAt.wall + trusted)));
   }

@@ -14,11 +14,10 @@ const asyncDispose: typeof Symbol.asyncDispose =
 
 export class Lease {
   readonly name: string;
-  /** Secret: whoever has it can renew and release. */
-  readonly leaseId: string;
   /** The fencing token: pass it along, and let the resource refuse a lower one. */
   readonly token: number;
   readonly metadata: string | null;
+  readonly #leaseId: string;
   readonly #state: LeaseState;
   readonly #locks: Locks;
   readonly #stopRenewal: () => void;
@@ -36,7 +35,7 @@ export class Lease {
     renew: (lost: (why: string) => void) => () => void,
   ) {
     this.name = acquired.name;
-    this.leaseId = acquired.leaseId;
+    this.#leaseId = acquired.leaseId;
     this.token = acquired.fencingToken;
     this.metadata = acquired.metadata;
     this.#state = state;
@@ -44,6 +43,11 @@ export class Lease {
     makeCurrent(this.#controller.signal, () => this.#look());
     this.#stopRenewal = renew((why) => this.#lose(why));
     this.#watch();
+  }
+
+  /** Secret: whoever has it can renew and release. So it is not shown where a lease is printed. */
+  get leaseId(): string {
+    return this.#leaseId;
   }
 
   /** Aborted when the lease is lost or released. Current at every line, also right after the process was stopped. */

@@ -3,6 +3,8 @@
 export interface Holder {
   /** The bearer token's name. */
   readonly principal: string;
+  /** What the holder calls itself, where it claimed a job under a label. */
+  readonly owner?: string;
   /** A short hash of the holder's session, never its id. */
   readonly session: string | null;
   readonly since: Date;

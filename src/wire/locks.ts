@@ -126,6 +126,9 @@ export const Holder = reply("Holder", {
   principal: Type.String({ description: "The bearer token's name." }),
   session: nullable(Type.String(), "A short hash of the holder's session, never its id."),
   since: instant,
+  owner: Type.Optional(
+    Type.String({ description: "What the holder calls itself, where it claimed a job under a label." }),
+  ),
 });
 export type Holder = Static<typeof Holder>;
 

@@ -4,8 +4,8 @@
  * with it: otherwise whoever can set one of them could send the other away.
  */
 import { existsSync, readFileSync, statSync } from "node:fs";
-import { homedir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { userInfo } from "node:os";
+import { dirname, isAbsolute, join, resolve } from "node:path";
 import { announcedUrl, keptToken, operatorTokenFile } from "../../data-dir.js";
 import { CliError, exitCodes } from "./failure.js";
 
@@ -119,7 +119,7 @@ export function isSameUrl(one: string, other: string): boolean {
 function comparable(url: string): string {
   if (!URL.canParse(url)) return url;
   const { origin, pathname } = new URL(url);
-  return origin.replace("//localhost", "//127.0.0.1") + pathname.replace(/\/+$/, "");
+  return origin.replace(/\/\/localhost(?=:|$)/, "//127.0.0.1") + pathname.replace(/\/+$/, "");
 }
 
 function fromFlags({ server, token, tokenFile }: ServerFlags): Source {
@@ -129,7 +129,7 @@ function fromFlags({ server, token, tokenFile }: ServerFlags): Source {
       exitCodes.usage,
     );
   return {
-    url: server ? { value: server, from: "--server" } : null,
+    url: server ? addressFrom(server, "--server") : null,
     token: token
       ? { value: token, from: "--token" }
       : tokenFile
@@ -138,11 +138,21 @@ function fromFlags({ server, token, tokenFile }: ServerFlags): Source {
   };
 }
 
+/** Addresses are shown, in messages and by `config show`: a password has no place in one. */
+function addressFrom(value: string, from: string): Setting {
+  if (URL.canParse(value) && (new URL(value).username !== "" || new URL(value).password !== ""))
+    throw new CliError(
+      `${from}: an address must not hold a user or password: give the token by --token-file or HOLDFAST_TOKEN`,
+      exitCodes.usage,
+    );
+  return { value, from };
+}
+
 function fromEnvironment(env: Environment, caller: Caller): Source {
   const { HOLDFAST_URL: url, HOLDFAST_TOKEN: token, HOLDFAST_TOKEN_FILE: file } = env;
   const admin = caller === "operator" ? env["HOLDFAST_ADMIN_TOKEN"] : undefined;
   return {
-    url: url ? { value: url, from: "HOLDFAST_URL" } : null,
+    url: url ? addressFrom(url, "HOLDFAST_URL") : null,
     token: token
       ? { value: token, from: "HOLDFAST_TOKEN" }
       : file
@@ -153,8 +163,16 @@ function fromEnvironment(env: Environment, caller: Caller): Source {
   };
 }
 
+/** A relative directory would be whatever the current one holds, a stranger's clone for one: it is not believed. */
+export function userDir(env: Environment, variable: string, ...otherwise: readonly string[]): string {
+  const given = env[variable];
+  if (given && isAbsolute(given)) return join(given, "holdfast");
+  const home = env["HOME"];
+  return join(home && isAbsolute(home) ? home : userInfo().homedir, ...otherwise, "holdfast");
+}
+
 export const userFile = (env: Environment): string =>
-  join(env["XDG_CONFIG_HOME"] || join(env["HOME"] || homedir(), ".config"), "holdfast", "config.toml");
+  join(userDir(env, "XDG_CONFIG_HOME", ".config"), "config.toml");
 
 const userKeys = ["url", "token", "token_file"];
 
@@ -179,7 +197,7 @@ async function fromUserFile(env: Environment, warnings: string[]): Promise<Sourc
   if (token !== null && isOpenToOthers(file))
     warnings.push(`${file} holds a token and can be read by others: chmod 600 ${file}`);
   return {
-    url: url === null ? null : { value: url, from: file },
+    url: url === null ? null : addressFrom(url, file),
     token:
       token !== null
         ? { value: token, from: file }
@@ -202,10 +220,13 @@ function fromDataDir(dir: string, isNamed: boolean, warnings: string[]): Source 
   const none = { url: null, token: null };
   if (announced === null) return none;
   const from = join(dir, "server-url");
-  if (!isNamed && !isThisMachine(announced)) {
-    warnings.push(
-      `${from} is ignored: ${announced} is not this machine. Name it with --server, or the directory with --data`,
-    );
+  const doubt = !isThisMachine(announced)
+    ? `${announced} is not this machine`
+    : isOurs(from)
+      ? null
+      : "it belongs to another user, or others can read it, as no server of yours leaves it";
+  if (!isNamed && doubt !== null) {
+    warnings.push(`${from} is ignored: ${doubt}. Name it with --server, or the directory with --data`);
     return none;
   }
   const kept = keptToken(dir);
@@ -215,8 +236,13 @@ function fromDataDir(dir: string, isNamed: boolean, warnings: string[]): Source 
   };
 }
 
+/** A server writes it for its own user alone; what came with a clone, or from another user, is not so. */
+const isOurs = (file: string): boolean =>
+  process.platform === "win32" ||
+  (statSync(file).uid === process.getuid?.() && (statSync(file).mode & 0o077) === 0);
+
 export const isThisMachine = (url: string): boolean =>
-  URL.canParse(url) && /^(?:127(?:\.\d+){3}|\[::1\]|(?:.+\.)?localhost)$/.test(new URL(url).hostname);
+  URL.canParse(url) && /^(?:127(?:\.\d+){3}|\[::1\]|localhost)$/.test(new URL(url).hostname);
 
 /** Keys that would let a cloned repository send a user's token, or its calls, elsewhere. */
 export const notForProjects = ["url", "token", "token_file", "store", "server"];
@@ -243,7 +269,8 @@ async function projectWarnings(cwd: string, env: Environment): Promise<string[]>
 }
 
 export async function tomlIn(file: string): Promise<Record<string, unknown>> {
-  if (!existsSync(file)) return {};
+  // A pipe would be waited for, for ever.
+  if (!statSync(file, { throwIfNoEntry: false })?.isFile()) return {};
   // Loaded only where there is such a file: most commands find none.
   const { parse } = await import("smol-toml");
   try {

@@ -33,9 +33,19 @@ async function send(address: string, request: SmallRequest = {}): Promise<SmallR
   ) as typeof import("node:http");
   const { method = "GET", headers = {}, body, signal } = request;
   const reply = await new Promise<IncomingMessage>((resolve, reject) => {
-    const call = begin(url, { method, headers, ...(signal === undefined ? {} : { signal }) }, resolve);
+    const call = begin(url, { method, headers }, (begun) => {
+      begun.on("error", () => undefined); // whoever reads it is told; nobody else need be
+      begun.once("end", over);
+      resolve(begun);
+    });
+    // Without an error: a connection that its reply has left already would throw it at nobody.
+    const cut = (): void => void call.destroy();
+    const over = (): void => signal?.removeEventListener("abort", cut);
+    signal?.addEventListener("abort", cut, { once: true });
+    call.once("close", over);
     call.on("error", (cause) => reject(failureOf(cause, signal)));
     call.end(body);
+    if (signal?.aborted === true) cut();
   });
   return responseOf(reply, signal);
 }

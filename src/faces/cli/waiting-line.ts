@@ -3,6 +3,7 @@
  * terminal it is one line that is drawn again every second, elsewhere a line per change.
  */
 import { isatty } from "node:tty";
+import { whoIs } from "../../client/errors.js";
 import type { Waiting } from "../../client/locks.js";
 import { printable } from "../../core/names.js";
 import { durationText } from "./output.js";
@@ -70,7 +71,7 @@ function wordsFor(waiting: Waiting, agoMs: number): string {
       // Its holder may have renewed it since this was known.
       const left = expiresInMs - agoMs;
       const until = left > 0 ? `, expires in ${durationText(left)} unless renewed` : "";
-      return `held by ${holder.principal} for ${since}${place}${until}`;
+      return `held by ${whoIs(holder.principal, holder.owner)} for ${since}${place}${until}`;
     }
   }
 }

@@ -16,11 +16,10 @@ import {
   unlinkSync,
   writeFileSync,
 } from "node:fs";
-import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { makeDirectory } from "../../../store/directory.js";
 import { CliError, exitCodes } from "../failure.js";
-import type { Environment } from "../settings.js";
+import { type Environment, userDir } from "../settings.js";
 import type { ProcessMark } from "./processes.js";
 import type { CallingSession } from "./session.js";
 
@@ -69,7 +68,7 @@ export interface Kept extends Common, Grant {
 }
 
 export const stateDir = (env: Environment = process.env): string =>
-  join(env["XDG_STATE_HOME"] || join(homedir(), ".local", "state"), "holdfast");
+  userDir(env, "XDG_STATE_HOME", ".local", "state");
 
 const leaseEnding = ".lease";
 const attemptEnding = ".attempt";

@@ -1,6 +1,6 @@
 /** `holdfast lock acquire|renew|release`. */
 import { heldBy } from "../../../client/client.js";
-import { HeldError, HoldfastError, isLoss } from "../../../client/errors.js";
+import { HeldError, HoldfastError, isLoss, whoIs } from "../../../client/errors.js";
 import type { Delayed, Held } from "../../../client/replies.js";
 import { newRequestId } from "../../../client/request-id.js";
 import { CliError, exitCodes } from "../failure.js";
@@ -116,7 +116,7 @@ function conflict(resource: string, reply: Held | Delayed, waitedMs: number, own
     reply.status === "delayed"
       ? [`Available: ${until}`]
       : [
-          `Owner: ${by.principal}`,
+          `Owner: ${by.principal === null ? "-" : whoIs(by.principal, by.owner)}`,
           `Expires: ${until}`,
           ...(other === undefined ? [] : [`Overlaps: ${other}`]),
           ...(isOwn

@@ -38,6 +38,10 @@ export function callerPid(env: Readonly<Record<string, string | undefined>> = pr
   return wordsOf(between)[0]?.startsWith("npm exec ") ? parentOf(between) : process.ppid;
 }
 
+/** No script, but whoever starts processes for others: from outside a container (`docker exec`), or a service manager. */
+export const isNobody = (pid: number): boolean =>
+  pid === 0 || (pid === 1 && /(?:^|\/)(?:systemd|init|launchd)$/.test(wordsOf(pid)[0] ?? ""));
+
 const wordsOf = (pid: number): string[] => textIn(`/proc/${pid}/cmdline`).split("\0");
 const parentOf = (pid: number): number => Number(statOf(pid)[1]);
 

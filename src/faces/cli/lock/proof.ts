@@ -2,7 +2,7 @@
  * With what a command proves that a lease is its own: the lease id that this session keeps, or one that is given. Never
  * by guess: a refused worker's clean-up must not end the winner's lease.
  */
-import { type HoldfastError, isLoss } from "../../../client/errors.js";
+import { type HoldfastError, isLoss, whoIs } from "../../../client/errors.js";
 import type { Lock } from "../../../client/replies.js";
 import { parseName } from "../../../core/names.js";
 import { CliError, exitCodes } from "../failure.js";
@@ -114,7 +114,7 @@ function refusal(desk: Desk, lock: Lock, { adopt }: ProofFlags, command: string)
     ? `It was taken by ${keeper.sessionLabel}, which has ended. If that was you: ${next} (and set HOLDFAST_SESSION, so that commands of several shells are one session)`
     : `${adopt === true ? "No process that took it has ended. " : ""}If it is yours, name the session it was acquired in: ${next}, or prove it with --nonce`;
   return new CliError(
-    `${resource} is held by ${holder.principal} until ${instantText(expiresAt)}, not by ${session}: nothing was changed. ${taker}`,
+    `${resource} is held by ${whoIs(holder.principal, holder.owner)} until ${instantText(expiresAt)}, not by ${session}: nothing was changed. ${taker}`,
     exitCodes.conflict,
     {
       code: "not_owner",

@@ -47,3 +47,9 @@ describe("the calling session", () => {
     assert.equal(callingSession({}, { JOB_NAME: "a", BUILD_ID: "1" }, process.pid).kind, "process");
   });
 });
+
+test("what is started from outside a container is a session of its own each time", () => {
+  const [one, other] = [callingSession({}, {}, 0), callingSession({}, {}, 0)];
+  assert.notEqual(one.key, other.key);
+  assert.equal(callingSession({ session: "s" }, {}, 0).key, callingSession({ session: "s" }, {}, 0).key);
+});

@@ -3,9 +3,10 @@
  * are two. By default it is the calling process; `--session` or HOLDFAST_SESSION names one that outlives a shell, and
  * in a CI it is the job that runs there.
  */
+import { randomUUID } from "node:crypto";
 import { CliError, exitCodes } from "../failure.js";
 import type { Environment } from "../settings.js";
-import { callerPid, markOf, markText, type ProcessMark } from "./processes.js";
+import { callerPid, isNobody, markOf, markText, type ProcessMark } from "./processes.js";
 
 export interface CallingSession {
   /** named: by flag or variable; ci: by a CI's own variables; process: by the process that calls. */
@@ -34,6 +35,14 @@ export function callingSession(
   if (name) return { kind: "named", key: `named ${name}`, label: `session ${name}`, caller };
   const ci = ciJob(env);
   if (ci !== null) return { kind: "ci", key: `ci ${ci}`, label: `CI job ${ci}`, caller };
+  if (isNobody(pid))
+    // Many that know nothing of one another are started by it: each of their commands is a session of its own.
+    return {
+      kind: "process",
+      key: `alone ${randomUUID()}`,
+      label: `a command that process ${pid} started`,
+      caller,
+    };
   return {
     kind: "process",
     key: `process ${markText(caller)}`,

@@ -1,10 +1,9 @@
 /** What `holdfast doctor` checks on this machine: Node, the settings, and who can read the secrets. */
 import { existsSync, readdirSync } from "node:fs";
-import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { operatorTokenFile } from "../../../data-dir.js";
 import { exitCodes } from "../failure.js";
-import { isOpenToOthers, type ServerFlags, type Settings, userFile } from "../settings.js";
+import { isOpenToOthers, type ServerFlags, type Settings, userDir, userFile } from "../settings.js";
 import { masked } from "./config-command.js";
 import { doubtful, type Finding, failed, fine } from "./finding.js";
 
@@ -35,8 +34,8 @@ export function checkSettings({ url, token, unused, warnings }: Settings): Findi
 
 /** Files that hold a secret, as far as they are there. */
 function secretFiles(flags: ServerFlags): string[] {
-  const { HOLDFAST_TOKEN_FILE: fromEnv, HOLDFAST_DATA: data, XDG_STATE_HOME: state } = process.env;
-  const kept = join(state || join(homedir(), ".local", "state"), "holdfast");
+  const { HOLDFAST_TOKEN_FILE: fromEnv, HOLDFAST_DATA: data } = process.env;
+  const kept = userDir(process.env, "XDG_STATE_HOME", ".local", "state");
   const files = [
     userFile(process.env),
     flags.tokenFile ?? fromEnv ?? "",

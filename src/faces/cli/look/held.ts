@@ -1,4 +1,5 @@
 /** Held names as rows of a table, and as JSON in the words of the wire. */
+import { whoIs } from "../../../client/errors.js";
 import type { Holder, Lock } from "../../../client/replies.js";
 import { durationText } from "../output.js";
 import { type Column, tableLines } from "./table.js";
@@ -32,10 +33,7 @@ function cellsOf({ name, holder, expiresInMs, waiters, metadata }: Lock, ageMs: 
 }
 
 /** The bearer token's name, behind the label of a job's owner where there is one. */
-export function ownerText({ principal, ...more }: Holder): string {
-  const owner = (more as { readonly owner?: unknown }).owner;
-  return typeof owner === "string" && owner !== principal ? `${owner} (${principal})` : principal;
-}
+export const ownerText = ({ principal, owner }: Holder): string => whoIs(principal, owner);
 
 const metadataText = (metadata: unknown): string =>
   metadata === null || metadata === undefined

@@ -37,5 +37,5 @@ function sayPlainly(event: WatchEvent): void {
   }
   const { observedAt, name, holder, fencingToken } = event;
   const owner = holder === null ? "-" : ownerText(holder);
-  printLines(`${observedAt.toISOString()} ${event.event.padEnd(8)} ${name} ${owner} ${fencingToken}`);
+  printLines(`${observedAt.toISOString()} ${event.event.padEnd(8)} ${name} ${fencingToken} ${owner}`);
 }

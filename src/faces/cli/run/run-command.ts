@@ -119,11 +119,11 @@ class Run {
   ) {
     const { leaseId, expiresInMs, name } = taken.reply;
     this.name = name;
+    this.#state.renewed(taken.sentAt, expiresInMs);
     this.#keeper = new KeeperLink(
       (message) => this.#hear(message),
       () => this.#guard.finish("its keeper process was ended"),
     );
-    this.#state.renewed(taken.sentAt, expiresInMs);
     this.#victims = new Victims(leaseId);
     this.#guard = new Guard({
       state: this.#state,
@@ -150,12 +150,19 @@ class Run {
     const { stop } = this.signals;
     if (stop.aborted) throw interrupted(stop, "interrupted: nothing was run");
     if (this.#lost === null && this.#state.leftMs() === 0) this.#guard.lose("this process was stopped");
-    if (this.#lost !== null) return exitCodes.lost;
+    if (this.#lost !== null) return this.#sayLost(this.#lost);
     const code = await this.#ended(file, args);
     await newsHeard();
     if (this.#lost === null || !this.kills) return code;
     // Another user's process cannot be killed, and is not waited for.
     await this.#guard.gone(stragglersMaxMs);
+    return this.#sayLost(this.#lost);
+  }
+
+  /** Only once the command is ended: a standard error that nobody reads would hold up whoever writes to it. */
+  #sayLost(why: string): number {
+    const next = this.kills ? "the command is ended" : "the command goes on (--on-loss warn)";
+    sayLine(`holdfast: the lease on ${this.name} is lost: ${why.replace(/\.$/, "")}; ${next}`);
     return exitCodes.lost;
   }
 
@@ -220,8 +227,7 @@ class Run {
   #lose(why: string): void {
     if (this.#lost !== null) return;
     this.#lost = why;
-    const next = this.kills ? "the command is ended" : "the command goes on (--on-loss warn)";
-    sayLine(`holdfast: the lease on ${this.name} is lost: ${why.replace(/\.$/, "")}; ${next}`);
+    if (!this.kills) this.#sayLost(why);
   }
 }
 
