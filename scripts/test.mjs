@@ -52,7 +52,8 @@ async function main(args) {
 async function runFiles(files, { concurrency, fileTimeoutMs }) {
   // From Node 24 on `timeout` bounds each test, not its file; the signal then bounds them all.
   const signal = AbortSignal.timeout(fileTimeoutMs * (files.length + 1));
-  const events = run({ files, concurrency, timeout: fileTimeoutMs, signal });
+  // A connection that a test leaves open must not hold up all the others until the time of its file is over.
+  const events = run({ files, concurrency, timeout: fileTimeoutMs, signal, forceExit: true });
   for await (const text of Readable.from(tallied(events)).compose(new spec())) process.stdout.write(text);
 }
 

@@ -85,6 +85,10 @@ export interface Seen {
   readonly token: number;
 }
 
+/** Whether an event tells of a change, and not of what is there already or of the stream itself. */
+export const isChange = (event: Seen["event"]): boolean =>
+  event === "acquired" || event === "renewed" || event === "released" || event === "expired";
+
 export interface History {
   readonly operations: readonly Operation[];
   readonly seen: readonly Seen[];

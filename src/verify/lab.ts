@@ -22,9 +22,9 @@ export interface Lab {
   readonly caller: (process: string, who: number) => Caller;
   /**
    * Follows the events of every name below `prefix` into the history until aborted, resuming after every break.
-   * Called again for the same stream it goes on where that one stopped.
+   * Called again for the same stream it goes on where that one stopped. Resolves with the number of changes it told.
    */
-  readonly watch: (stream: string, prefix: string, signal: AbortSignal) => Promise<void>;
+  readonly watch: (stream: string, prefix: string, signal: AbortSignal) => Promise<number>;
   /** What this run's names begin with. */
   readonly prefix: string;
   /** Aborted when the run's time is up: begin nothing new, finish soon. */

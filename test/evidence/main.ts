@@ -100,4 +100,6 @@ async function main(args: readonly string[]): Promise<number> {
   return redCount === 0 ? 0 : 1;
 }
 
-process.exitCode = await main(process.argv.slice(2));
+const code = await main(process.argv.slice(2));
+// Whatever a fault left open, a connection that was cut on one side for one, must not keep the command alive.
+process.stdout.write("", () => process.exit(code));

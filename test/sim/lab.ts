@@ -1,7 +1,7 @@
 // The laboratory of a simulated run: callers and streams over the simulated network, simulated time, and the
 // history of what they asked and heard.
 import type { Watched } from "../../src/service/watch.js";
-import type { Call, History, Reply, Seen } from "../../src/verify/history.js";
+import { type Call, type History, isChange, type Reply, type Seen } from "../../src/verify/history.js";
 import type { Caller, Lab } from "../../src/verify/lab.js";
 import { Recorder } from "../../src/verify/recorder.js";
 import type { Chance } from "./chance.js";
@@ -78,7 +78,8 @@ export class SimulatedLab implements Lab {
     return reply;
   }
 
-  async watch(stream: string, prefix: string, signal: AbortSignal): Promise<void> {
+  async watch(stream: string, prefix: string, signal: AbortSignal): Promise<number> {
+    let told = 0;
     while (!signal.aborted) {
       const after = this.#lastIds.get(stream);
       let resumes = after !== undefined;
@@ -87,12 +88,14 @@ export class SimulatedLab implements Lab {
         if (seen.event === "reset") this.tally.note("watch reset");
         else if (resumes) this.tally.note("watch resumed");
         resumes = false;
+        if (isChange(seen.event)) told++;
         if (seen.id !== null) this.#lastIds.set(stream, seen.id);
         this.#recorder.saw({ stream, at: this.now(), ...seen });
       };
       await this.network.view({ space, name: null, prefix, accept: () => true, after }, frame, signal);
       await this.sleep(this.chance.between(reconnect.minMs, reconnect.maxMs), signal);
     }
+    return told;
   }
 
   history(): History {

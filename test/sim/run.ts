@@ -109,7 +109,9 @@ class Run {
     this.#machine.start();
     this.#look(rested.signal);
     const troubles = this.#trouble(quiet.signal);
-    const streams = crew(this.#temper.streams, (nth) => this.#lab.watch(`stream-${nth}`, "", rested.signal));
+    const streams = crew(this.#temper.streams, async (nth) => {
+      await this.#lab.watch(`stream-${nth}`, "", rested.signal);
+    });
     await this.#work();
     quiet.abort();
     await troubles;

@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { setMaxListeners } from "node:events";
-import type { Call, History, Operation, Reply } from "../history.js";
+import { type Call, type History, isChange, type Operation, type Reply } from "../history.js";
 import type { Caller, Lab } from "../lab.js";
 import { Recorder } from "../recorder.js";
 import { seeded } from "../seed.js";
@@ -93,16 +93,21 @@ export class HttpLab implements Lab {
     };
   }
 
-  async watch(stream: string, prefix: string, signal: AbortSignal): Promise<void> {
+  async watch(stream: string, prefix: string, signal: AbortSignal): Promise<number> {
+    let told = 0;
     const following = {
       stream,
       path: `/watch?prefix=${encodeURIComponent(prefix)}`,
       bearer: this.options.principals[0]?.bearer ?? "",
       lastId: this.#lastIds.get(stream) ?? null,
-      saw: (seen: Parameters<Recorder["saw"]>[0]) => this.recorder.saw(seen),
+      saw: (seen: Parameters<Recorder["saw"]>[0]) => {
+        if (isChange(seen.event)) told++;
+        this.recorder.saw(seen);
+      },
     };
     await follow(this.#exchange, following, signal);
     this.#lastIds.set(stream, following.lastId);
+    return told;
   }
 
   history(): History {

@@ -31,6 +31,7 @@ export const situations: Readonly<Record<string, string>> = {
   staleRefused: "calls refused on a lease that was over or never was",
   takeovers: "grants of a name after its holder, or its session, had disappeared",
   timedOut: "waits that ended before the turn came",
+  told: "changes that streams told of",
   unfencedLost: "updates lost by counters that do not look at the fencing token",
   unfencedWrites: "writes that such counters accepted",
   waitersGranted: "grants after standing in line",

@@ -17,15 +17,17 @@ interface WatchTally extends Record<string, number> {
   abandoned: number;
   /** Times that a stream was cut and went on. */
   resumed: number;
+  /** Changes that the streams told of. */
+  told: number;
 }
 
 export const watchReplay: Workload = {
   name: "watch-replay",
   says: "streams of events are cut and resumed while others work",
-  minimums: { grants: 100, renewals: 50, releases: 80, abandoned: 5, resumed: 60 },
-  purpose: ["resumed"],
+  minimums: { grants: 100, renewals: 50, releases: 80, abandoned: 5, resumed: 60, told: 300 },
+  purpose: ["resumed", "told"],
   run: async (lab) => {
-    const tally: WatchTally = { grants: 0, renewals: 0, releases: 0, abandoned: 0, resumed: 0 };
+    const tally: WatchTally = { grants: 0, renewals: 0, releases: 0, abandoned: 0, resumed: 0, told: 0 };
     const quiet = new AbortController();
     const streams = crew(streamCount, (index) => follow(lab, `watch-${index}`, quiet.signal, tally));
     const names = namesOf(lab, nameCount);
@@ -56,7 +58,7 @@ async function follow(lab: Lab, stream: string, quiet: AbortSignal, tally: Watch
     const following = lab.watch(stream, lab.prefix, cut.signal);
     await clock;
     cut.abort();
-    await following;
+    tally.told += await following;
     if (!quiet.aborted) tally.resumed++;
   }
 }
