@@ -142,7 +142,7 @@ function fromFlags({ server, token, tokenFile }: ServerFlags): Source {
 function addressFrom(value: string, from: string): Setting {
   if (URL.canParse(value) && (new URL(value).username !== "" || new URL(value).password !== ""))
     throw new CliError(
-      `${from}: an address must not hold a user or password: give the token by --token-file or HOLDFAST_TOKEN`,
+      `${from}: an address must not hold a user or a password: give the token by --token-file or HOLDFAST_TOKEN`,
       exitCodes.usage,
     );
   return { value, from };
