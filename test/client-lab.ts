@@ -59,7 +59,10 @@ export async function startFront(serverPort: number) {
     server.on("data", (bytes: Buffer) => {
       passed += bytes.length;
       caller.write(bytes.subarray(0, bytes.length - Math.max(0, passed - cutAfterBytes)));
-      if (passed >= cutAfterBytes) caller.end(() => caller.destroy());
+      if (passed < cutAfterBytes) return;
+      cutAfterBytes = Number.POSITIVE_INFINITY;
+      caller.end(() => caller.destroy());
+      server.destroy();
     });
   }).listen(0, "127.0.0.1");
   await once(listener, "listening");
@@ -70,8 +73,8 @@ export async function startFront(serverPort: number) {
     cut(): void {
       for (const socket of open) socket.resetAndDestroy();
     },
-    /** Every connection is cut after so many bytes from the server. */
-    cutAfter(bytes: number): void {
+    /** The first connection that carries so many bytes from the server is cut there, and only that one. */
+    cutOnceAfter(bytes: number): void {
       cutAfterBytes = bytes;
     },
     async [Symbol.asyncDispose](): Promise<void> {
