@@ -10,6 +10,9 @@ import type { Workload } from "./workload.js";
 const OPENING_MAX = 200;
 const PROBLEMS_MAX = 5;
 
+/** 201: something was created. */
+const isDone = (status: number): boolean => status === 200 || status === 201;
+
 export async function drive(order: Order, work: Workload): Promise<Tally> {
   const statuses = new Map<number, number>();
   const outcomes = new Map<string, number>();
@@ -47,7 +50,7 @@ export async function drive(order: Order, work: Workload): Promise<Tally> {
     statuses.set(status, (statuses.get(status) ?? 0) + 1);
     const outcome = work.settle(slot, status, body);
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
-    if (status !== 200 || outcome === "other") note(`${status}: ${body.slice(0, 300)}`);
+    if (!isDone(status) || outcome === "other") note(`${status}: ${body.slice(0, 300)}`);
     advance(slot, now);
   };
   const lose = (slot: number, reason: string) => {

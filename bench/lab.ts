@@ -36,12 +36,12 @@ export class Lab {
   }
 
   /**
-   * Carries out an order. Every reply must be a 200 and all but 1 % must be of the `good` kinds; what is not
+   * Carries out an order. Every reply must be a 200 or 201 and all but 1 % must be of the `good` kinds; what is not
    * becomes a failure, and the tally comes back all the same.
    */
   async run(target: Target, work: Work, extent: Partial<Order>, good: readonly string[]): Promise<Tally> {
     const tally = await this.#load.run(target.port, work, extent);
-    const ok = tally.statuses["200"] ?? 0;
+    const ok = (tally.statuses["200"] ?? 0) + (tally.statuses["201"] ?? 0);
     const fine = good.reduce((sum, outcome) => sum + (tally.outcomes[outcome] ?? 0), 0);
     const label = work.kind === "pool" ? work.request : work.kind;
     if (tally.replies === 0) this.fail(`${label}: no replies`);

@@ -15,6 +15,7 @@ import { expiry } from "./scenarios/expiry.js";
 import { bulk, session } from "./scenarios/heartbeat.js";
 import { owner, renew } from "./scenarios/held.js";
 import { hot } from "./scenarios/hot.js";
+import { next } from "./scenarios/next.js";
 import { pair } from "./scenarios/pair.js";
 import { scale } from "./scenarios/scale.js";
 import { waiters } from "./scenarios/waiters.js";
@@ -23,7 +24,7 @@ type Scenario = (lab: Lab) => Promise<Findings>;
 
 /** In the order they run and are reported. */
 const SCENARIOS = new Map<string, Scenario>(
-  Object.entries({ control, acquire, renew, pair, owner, expiry, hot, waiters, bulk, session, scale }),
+  Object.entries({ control, acquire, renew, pair, owner, expiry, hot, waiters, bulk, session, next, scale }),
 );
 
 const startedAt = performance.now();

@@ -30,6 +30,10 @@ export type Work =
       /** Forget the pool afterwards. */
       readonly drain?: boolean;
     }
+  /** POST /v1/nodes with a fresh id. */
+  | { readonly kind: "create"; readonly names: NameSource }
+  /** POST /v1/queue/next: claims the best free node of the work graph. */
+  | { readonly kind: "next" }
   /** The same POST again and again. */
   | { readonly kind: "repeat"; readonly path: string; readonly body: object };
 

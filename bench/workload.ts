@@ -34,6 +34,13 @@ export function workloadOf(work: Work, port: number, count: number, pools: Pools
       const requests = requestsFor(work.request, leases, port);
       return cycling(requests, work.once === true ? requests.length : count, READERS[work.request]);
     }
+    case "create": {
+      const name = namesOf(work.names);
+      const request = (): string => post(port, "/v1/nodes", { id: name(), type: "task", title: "bench" });
+      return making(request, count, (status) => (status === 201 ? "created" : "other"));
+    }
+    case "next":
+      return cycling([post(port, "/v1/queue/next", {})], count, READ_NEXT);
     case "repeat":
       return cycling([post(port, work.path, work.body)], count, (status) =>
         status === 200 ? "ok" : "other",
@@ -109,6 +116,20 @@ function cycling(requests: readonly string[], count: number, read: Reader): Work
     settle: (_slot, status, body) => read(status, body),
   };
 }
+
+/** A request of its own each time. */
+function making(request: () => string, count: number, read: Reader): Workload {
+  let sent = 0;
+  return {
+    next: (_slot, stopping) => (stopping || sent++ >= count ? undefined : request()),
+    settle: (_slot, status, body) => read(status, body),
+  };
+}
+
+const READ_NEXT: Reader = (_status, body) => {
+  if (body.includes('"status":"claimed"')) return "claimed";
+  return body.includes('"status":"empty"') ? "empty" : "other";
+};
 
 type Reader = (status: number, body: string) => string;
 

@@ -6,7 +6,7 @@
 // test file that crashes, overruns its time, or holds no test.
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync, readdirSync } from "node:fs";
-import { delimiter, join } from "node:path";
+import { delimiter, join, relative } from "node:path";
 import { Readable } from "node:stream";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
@@ -14,10 +14,13 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-// Unit files are short and mostly wait, so two at a time. Whole-system tests run alone: they measure time, hog
-// the disk or step clocks. The limit is per file and far above what a file takes when all is well.
+// Unit files are short and mostly wait, so two at a time, and so are whole-system tests that only ask and look. Those that
+// measure time, hog the disk, step clocks or kill at the right moment run alone. The limit is per file and far above what a
+// file takes when all is well.
 const UNIT = { folder: "dist/src", concurrency: 2, fileTimeoutMs: 3 * 60_000 };
-const SYSTEM = { folder: "dist/test", concurrency: 1, fileTimeoutMs: 15 * 60_000 };
+const SYSTEM = { folder: "dist/test", concurrency: 2, fileTimeoutMs: 15 * 60_000 };
+const ALONE =
+  /^dist\/test\/(cli-(run|hold)|client|evidence\/|history\/speed|http-(limits|waiting)|security\/load|sim\/|sqlite-(size|faults)|system-(?!backup|cli|secrets|start|tls)|verify)/;
 
 // Debian packages that whole-system tests use; each brings a command of the same name.
 const SYSTEM_PACKAGES = ["chromium", "curl", "faketime", "git", "jq", "openssl", "strace"];
@@ -45,7 +48,11 @@ async function main(args) {
   const linted = command("lint", "node_modules/.bin/biome", ["check", "."]);
   count(linted, "biome check . (npm run format repairs most of it)");
   if (unitFiles.length > 0) await runFiles(unitFiles, UNIT);
-  if (systemFiles.length > 0) await runFiles(systemFiles, SYSTEM);
+  const isAlone = (file) => ALONE.test(relative(root, file));
+  const patient = systemFiles.filter((file) => !isAlone(file));
+  const alone = systemFiles.filter(isAlone);
+  if (patient.length > 0) await runFiles(patient, SYSTEM);
+  if (alone.length > 0) await runFiles(alone, { ...SYSTEM, concurrency: 1 });
 }
 
 /** Runs the files, each in a process of its own, prints the spec report and adds to the tally. */

@@ -2,13 +2,16 @@
  * What an operator can set: flags first, then the environment, then the default. Every value is checked here,
  * with a message that names where it came from.
  */
+import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { type Policy, policyDefault } from "./core/limits.js";
+import { nearest } from "./core/nearest.js";
+import type { NodePolicy } from "./core/nodes/policy.js";
 import type { Role } from "./core/records.js";
 import { isStoreUrl, storeIn } from "./engines/open.js";
 import { type GateLimits, gateLimitsDefault, timeLimits } from "./faces/http/gate-limits.js";
 import { operatorName, type StaticToken } from "./service/tokens.js";
-import { nearest } from "./wire/nearest.js";
+import { readPolicy } from "./wire/node-policy.js";
 
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
@@ -108,6 +111,7 @@ export function readConfig(flags: ServeFlags, env: Environment): Config {
         3600,
         315_360_000,
       ),
+      nodes: policyFile(text("HOLDFAST_POLICY_FILE")),
     },
     waitersMax: whole("HOLDFAST_WAITERS_MAX", 10_000, 0, 1_000_000),
     waitersPerNameMax: whole("HOLDFAST_WAITERS_PER_NAME_MAX", 5_000, 0, 1_000_000),
@@ -170,6 +174,29 @@ export function storeUrl(flag: string | undefined, setting: string | null, dataD
       `${flag ? "--store " : "HOLDFAST_STORE="}${url} is no store: use sqlite:FILE or memory:`,
     );
   return url;
+}
+
+/** The work graph's rules where a space has set none: a document over the defaults. */
+function policyFile(path: string | null): NodePolicy {
+  if (path === null) return policyDefault.nodes;
+  const where = `HOLDFAST_POLICY_FILE=${path}`;
+  const read = readPolicy(jsonIn(path, where), policyDefault.nodes);
+  if ("problem" in read) throw new ConfigError(`${where}: ${read.problem}`);
+  return read.values;
+}
+
+function jsonIn(path: string, where: string): unknown {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch {
+    throw new ConfigError(`${where} cannot be read`);
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new ConfigError(`${where} is not JSON: ${error instanceof Error ? error.message : error}`);
+  }
 }
 
 function isOn(name: string, text: string | null): boolean {

@@ -22,6 +22,7 @@ import { Presenter } from "./faces/http/present.js";
 import { type HttpFace, httpFace } from "./faces/http/server.js";
 import { makeBearer } from "./service/bearer.js";
 import { Leases } from "./service/leases.js";
+import { Nodes } from "./service/nodes.js";
 import { operatorName, type StaticToken, Tokens } from "./service/tokens.js";
 import { systemClocks } from "./store/clock.js";
 import type { Store } from "./store/store.js";
@@ -113,7 +114,7 @@ function makeFace(
   const present = new Presenter(new Instants(systemClocks, () => leases.store.now()));
   const limits = { ...wireLimitsDefault, ttlSecondsMax: Math.floor(config.policy.ttlMaxMs / 1000) };
   return httpFace(
-    { leases, tokens, present, limits, pages: new PageRoom(), version },
+    { leases, nodes: new Nodes(leases), tokens, present, limits, pages: new PageRoom(), version },
     {
       gate: config.gate,
       streams: { streamsMax: config.streamsMax, streamsPerPrincipalMax: Math.ceil(config.streamsMax / 2) },

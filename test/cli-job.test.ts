@@ -69,11 +69,12 @@ holdfast job owner issue-1842
     assert.equal(text.code, 4, text.text);
     assert.match(
       text.stderr,
-      /^Error: Job conflict\n {2}Job: taken\n {2}Owner: me\n {2}Since: .*\n {2}Expires: .*\n$/,
+      /^Error: Job conflict\n {2}Job: taken\n {2}Owner: me\n {2}Since: .*\n {2}Expires: .*\n {2}Metadata: plain text\n$/,
     );
     const json = await lab.script("holdfast job claim taken --json");
     assert.equal(json.code, 4);
     assert.deepEqual([jsonOf(json).error.code, jsonOf(json).error.details["owner"]], ["held", "me"]);
+    assert.match(jsonOf(json).error.message, /^taken is held by me until \S+ \S+ UTC/);
     for (const verb of ["heartbeat", "release"]) {
       const refused = await lab.script(`holdfast job ${verb} taken`);
       assert.equal(refused.code, 4, refused.text);

@@ -114,6 +114,30 @@ describe("holdfast watch", () => {
     assert.doesNotMatch(watching.output(), /Error/);
   });
 
+  test("says once that the server is away, and once that it is back", async () => {
+    const first = await startServer();
+    const env = { ...envOf("secret-v"), HOLDFAST_URL: first.url };
+    await createClient({ url: first.url, token: "secret-a" }).locks.acquire("before", { ttl: "10m" });
+    const plain = start(process.execPath, [mainFile, "watch"], env);
+    const json = start(process.execPath, [mainFile, "watch", "--json"], env);
+    await Promise.all([seen(plain, / snapshot before/), seen(json, /"event":"synced"/)]);
+    first.kill("SIGKILL");
+    await first.exited;
+    await Promise.all([
+      seen(plain, /^holdfast: the connection is lost, and is tried again until it is back: .+$/m),
+      seen(json, /^\{"event":"disconnected","details":".+","observed_at":"2.+"\}$/m),
+    ]);
+    await using _ = await first.restart();
+    await Promise.all([
+      seen(plain, /^holdfast: connected again$/m),
+      seen(json, /^\{"event":"connected","observed_at":"2.+"\}$/m),
+    ]);
+    for (const { child } of [plain, json]) child.kill("SIGINT");
+    await Promise.all([plain.ended, json.ended]);
+    assert.equal(plain.output().match(/holdfast: /g)?.length, 2, plain.output());
+    assert.equal(json.output().match(/"(?:dis)?connected"/g)?.length, 2, json.output());
+  });
+
   test("prints a line per event into a pipe, a JSON object with --json, until it is ended", async () => {
     const env = envOf("secret-v");
     await client.locks.acquire("seen-before", { ttl: "10m" });
@@ -237,8 +261,13 @@ describe("holdfast doctor", () => {
       [1, "settings", /no token/, url],
       [5, "server", /no reply from .*ECONNREFUSED/, { HOLDFAST_URL: closed, HOLDFAST_TOKEN: "x" }],
       [1, "permissions", /token can be read by others/, { ...url, HOLDFAST_TOKEN_FILE: open }],
-      [2, "settings", /config\.toml: Invalid TOML/, { ...url, XDG_CONFIG_HOME: bad }],
-      [2, "settings", /is no address of a server/, { HOLDFAST_URL: "nonsense", HOLDFAST_TOKEN: "x" }],
+      [2, "settings", /config\.toml:1:\d+: Invalid TOML/, { ...url, XDG_CONFIG_HOME: bad }],
+      [
+        2,
+        "settings",
+        /HOLDFAST_URL: nonsense is no URL of a server/,
+        { HOLDFAST_URL: "nonsense", HOLDFAST_TOKEN: "x" },
+      ],
     ];
     const all = rows.map(async ([code, check, says, env]) => {
       const ended = await holdfast(["doctor", "--json"], { env: { ...own, ...env } });
@@ -261,6 +290,7 @@ describe("holdfast completion", () => {
     const script = `source <(${process.execPath} '${mainFile}' completion bash)
 try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _holdfast; echo "\${COMPREPLY[*]}"; }
 try holdfast stat; try holdfast token cr; try holdfast token create --ro; try holdfast completion z
+try holdfast token create --role o; try holdfast run --on-loss w; try holdfast job release --outcome a
 try holdfast serve --data ''; try holdfast run x -- --js; try holdfast config show --js; complete -p holdfast`;
     const { code, stdout, stderr } = await runToEnd("bash", ["-c", script], { env: own });
     assert.equal(code, 0, stderr);
@@ -269,6 +299,9 @@ try holdfast serve --data ''; try holdfast run x -- --js; try holdfast config sh
       "create",
       "--role",
       "zsh",
+      "observer",
+      "warn",
+      "abandoned",
       "",
       "",
       "--json",

@@ -6,7 +6,7 @@ import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { contentOf, isFree, lockOf, type Started, type StartOptions, start, until } from "./cli-run-lab.js";
-import { freePort, mainFile, type Server, startServer, temporaryDir } from "./server.js";
+import { adminToken, call, freePort, mainFile, type Server, startServer, temporaryDir } from "./server.js";
 import { type Ended, holdfast, runToEnd } from "./system-program.js";
 
 let server: Server;
@@ -133,21 +133,61 @@ describe("what cannot be done", () => {
     assert.ok(await isFree(server, "refused"));
   };
 
-  test("a command that is not there: 127", () =>
-    refused(["--", "no-such-command"], 127, /^holdfast: cannot run no-such-command: no such command\n$/));
+  /** The failure that `--json` prints as the last line of standard output. */
+  const failureOf = (stdout: string): { code: string; message: string; details: Record<string, unknown> } => {
+    const { ok, error } = JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "");
+    assert.equal(ok, false);
+    return error;
+  };
+
+  test("a command that is not there: 127", async () => {
+    await refused(
+      ["--", "no-such-command"],
+      127,
+      /^holdfast: cannot run no-such-command: no such command\n$/,
+    );
+    const { code, stdout } = await outcome(run("refused", ["--json", "--", "no-such-command"]));
+    assert.equal(code, 127);
+    const failure = failureOf(stdout);
+    assert.deepEqual([failure.code, failure.details["command"]], ["command_not_found", "no-such-command"]);
+  });
   test("a file that cannot be run: 126", async () => {
     const file = join(temporaryDir("holdfast-run-"), "plain");
     writeFileSync(file, "#!/bin/sh\n");
     chmodSync(file, 0o644);
     await refused(["--", file], 126, /: permission denied\n$/);
     await refused(["--", "/"], 126, /: permission denied\n$/);
+    const { code, stdout } = await outcome(run("refused", ["--json", "--", file]));
+    assert.deepEqual([code, failureOf(stdout).code], [126, "cannot_run"]);
+  });
+  test("a lease that is lost: with --json a last line after what the command wrote", async () => {
+    const started = run("forced", ["--json", "--ttl", "3s", "--", "sh", "-c", "echo its own; sleep 60"]);
+    await until("it runs", () => started.stdout().includes("its own"));
+    const body = { reason: "deploy freeze" };
+    await call(server, "DELETE", "/locks/forced", { token: adminToken, body });
+    const { code, stdout, stderr } = await outcome(started);
+    assert.equal(code, 76, stderr);
+    assert.match(stdout, /^its own\n\{.*\}\n$/);
+    const failure = failureOf(stdout);
+    assert.deepEqual([failure.code, failure.details["resource"]], ["lease_lost", "forced"]);
+    assert.match(String(failure.details["reason"]), /operator at \S+ \S+ UTC: deploy freeze$/);
+    assert.equal(stderr, `holdfast: ${failure.message}\n`);
   });
   test("no command", () => refused([], 2, /^holdfast: name a command: holdfast run refused -- COMMAND\n$/));
   test("wrong durations", async () => {
-    await refused(["--ttl", "soon", "--", "true"], 2, /--ttl .* got soon\n$/);
-    await refused(["--ttl", "500ms", "--", "true"], 2, /--ttl .* got 500ms\n$/);
-    await refused(["--wait", "-1", "--", "true"], 2, /--wait .* got -1\n$/);
-    await refused(["--ttl", "48h", "--", "true"], 2, /86400|24 h|maximum|most/);
+    const wanted = String.raw`give a time from 1s to the server's limit \(24h by default\), as 30s, 15m, 1h\n$`;
+    for (const ttl of ["soon", "500ms", "0", "1.5h"])
+      await refused(["--ttl", ttl, "--", "true"], 2, new RegExp(`^holdfast: --ttl "${ttl}": ${wanted}`));
+    await refused(
+      ["--wait", "-1", "--", "true"],
+      2,
+      /--wait "-1": give a time as 30s, 10m, 1h, or 0 for no wait\n$/,
+    );
+    await refused(
+      ["--ttl", "48h", "--", "true"],
+      2,
+      /^holdfast: --ttl must be at most 24h at this server: give a time as 30s, 15m, 1h\n$/,
+    );
   });
   test("wrong --on-loss", () =>
     refused(["--on-loss", "panic", "--", "true"], 2, /^holdfast: --on-loss panic: use kill or warn\n$/));
@@ -202,13 +242,22 @@ describe("waiting", () => {
     assert.equal(code, 75);
     assert.match(
       stderr,
-      /^holdfast: busy is held by runner-2 since \S+Z until \S+Z unless renewed\. Stand in line with --wait 10m\n$/,
+      /^holdfast: busy is held by runner-2 since \S+ \S+ UTC until \S+ \S+ UTC unless renewed \("nightly"\)\. Stand in line with --wait 10m\n$/,
     );
-    const json = await holdfast(["run", "busy", "--json", "--", "echo", "ran"], {
-      env: { HOLDFAST_URL: server.url, HOLDFAST_TOKEN: "secret-a" },
-    });
+    const env = { HOLDFAST_URL: server.url, HOLDFAST_TOKEN: "secret-a" };
+    const errorOf = ({ stdout }: Ended) =>
+      (JSON.parse(stdout) as { error: { code: string; details: Record<string, unknown> } }).error;
+    const json = await holdfast(["run", "busy", "--json", "--", "echo", "ran"], { env });
     assert.equal(json.code, 75);
-    assert.equal((JSON.parse(json.stdout) as { error: { code: string } }).error.code, "held");
+    const error = errorOf(json);
+    assert.deepEqual(
+      [error.code, error.details["owner"], error.details["metadata"]],
+      ["held", "runner-2", "nightly"],
+    );
+    const acquire = errorOf(await holdfast(["lock", "acquire", "busy", "--json"], { env }));
+    assert.equal(acquire.code, error.code);
+    const fields = Object.keys(acquire.details).filter((field) => field !== "held_by_this_session");
+    assert.deepEqual(Object.keys(error.details), fields, "the same fields as a refused lock");
     await end(other);
   });
 
@@ -218,9 +267,9 @@ describe("waiting", () => {
     assert.equal(code, 75, stderr);
     assert.match(
       stderr,
-      /^Waiting for busy-long: held by runner-2 for \d+s, place 1 of 1 in line, expires in \d+s unless renewed\n/,
+      /^Waiting for busy-long: held by runner-2 for \d+s, place 1 of 1 in line, expires in \d+s unless renewed \("nightly"\)\n/,
     );
-    assert.match(stderr, /; waited \d s.*\. Wait longer with --wait\n$/);
+    assert.match(stderr, /; waited \ds.*\. Wait longer with --wait\n$/);
     await end(other);
   });
 

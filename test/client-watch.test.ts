@@ -110,6 +110,27 @@ describe("watch", () => {
     assert.deepEqual(words.slice(reset), ["reset", ...Array(50).fill("snapshot"), "synced"]);
   });
 
+  test("tells when its connection is away and when it is back, each once", async () => {
+    const server = await startServer();
+    const told: (string | null)[] = [];
+    const stop = new AbortController();
+    const client = clientsOf(server.url).two;
+    let isSynced = false;
+    const ended = (async () => {
+      const onConnection = (trouble: HoldfastError | null): void => void told.push(trouble?.code ?? null);
+      for await (const { event } of client.watch({ onConnection, signal: stop.signal }))
+        isSynced ||= event === "synced";
+    })();
+    await until("synced", () => isSynced);
+    server.kill("SIGKILL");
+    await until("it is away", () => told.length === 1);
+    await using _ = await server.restart();
+    await until("it is back", () => told.length === 2);
+    stop.abort();
+    await ended;
+    assert.deepEqual(told, ["unreachable", null]);
+  });
+
   test("what will not pass by itself is thrown", async () => {
     await using server = await startServer();
     const codeOf = async (client: Client): Promise<string> => {

@@ -10,7 +10,7 @@ import { decideInspect, decideServe } from "../src/core/inspect.js";
 import { floorKey, lockKey, sessionKey } from "../src/core/keys.js";
 import type { Claim } from "../src/core/lease.js";
 import { type Policy, policyDefault } from "../src/core/limits.js";
-import type { SessionRecord } from "../src/core/records.js";
+import { isLeaseEvent, type SessionRecord } from "../src/core/records.js";
 import type { Refusal } from "../src/core/refusal.js";
 import { decideForceRelease, decideRelease } from "../src/core/release.js";
 import { decideExtend, decideRenew, decideRenewMany, leaseCallKeys } from "../src/core/renew.js";
@@ -170,7 +170,7 @@ export class History {
     const queues = new Map(world.queues);
     const step = take();
     for (const event of step.events) {
-      if (event.type === "token") continue;
+      if (!isLeaseEvent(event)) continue;
       model.hear(event, this.judge.stored(event.name), cause, world.now);
       const began = event.type === "acquired" ? model.open.get(event.name) : undefined;
       if (began !== undefined) this.#leases.push(began);

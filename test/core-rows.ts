@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Heir } from "../src/core/heirs.js";
 import type { Key } from "../src/core/keys.js";
-import type { Metadata } from "../src/core/records.js";
+import { isLeaseEvent, type Metadata } from "../src/core/records.js";
 import type { Holding, Refusal } from "../src/core/refusal.js";
 import type { SessionReply } from "../src/core/session.js";
 import type { Step } from "./core-world.js";
@@ -99,7 +99,7 @@ export const sessionFacts = ({ session }: SessionReply): Facts => ({
 /** What every step tells: its events, its writes, the waiters whose wait it ended. */
 export function facts(step: Step<unknown>): Facts {
   const events = step.events.map((event) =>
-    event.type === "token" ? `token:${event.id}` : `${event.type}:${event.name}:${event.token}`,
+    !isLeaseEvent(event) ? `${event.type}:${event.id}` : `${event.type}:${event.name}:${event.token}`,
   );
   return {
     events: events.join("+") || "none",

@@ -14,7 +14,19 @@ import type { AnyRecord, FeedEvent } from "../src/core/records.js";
 import { Ordered } from "../src/store/ordered.js";
 import { decideInRounds, LoadedView } from "../src/store/rounds.js";
 
-const indexes: readonly IndexName[] = ["held", "due", "gc", "session", "token", "audit"];
+const indexes = Object.keys({
+  held: 0,
+  due: 0,
+  gc: 0,
+  session: 0,
+  token: 0,
+  audit: 0,
+  node: 0,
+  ready: 0,
+  taken: 0,
+  assigned: 0,
+  parked: 0,
+} satisfies Record<IndexName, 0>) as IndexName[];
 
 /** What one step did. */
 export interface Step<Reply> extends Decided<Reply> {

@@ -26,7 +26,7 @@ function placeFor(server: Server): Place {
   // As it is where the package is installed: the examples' copies find it by its name.
   mkdirSync(join(dir, "node_modules"));
   symlinkSync(root, join(dir, "node_modules", "holdfast"));
-  for (const name of ["five-agents.mjs", "queue-consumers.mjs"])
+  for (const name of ["five-agents.mjs", "queue-consumers.mjs", "work-graph.mjs"])
     writeFileSync(join(dir, name), readFileSync(join(examples, name)));
   return {
     dir,
@@ -64,6 +64,19 @@ test("queue consumers: every job once, though one dies in the middle of one", as
   const { code, stdout, stderr } = await node(placeFor(server), "queue-consumers.mjs");
   assert.equal(code, 0, stderr);
   assert.equal(stdout, "consumer one ended by SIGKILL, the others went on\n20 of 20 jobs done, each once\n");
+});
+
+test("a crew drains a graph, and takes over from one that died", async () => {
+  const policy = join(temporaryDir("holdfast-policy-"), "policy.json");
+  writeFileSync(policy, JSON.stringify({ claim_ttl_ms: 2000 }));
+  await using server = await startServer({ env: { HOLDFAST_POLICY_FILE: policy } });
+  const { code, stdout, stderr } = await node(placeFor(server), "work-graph.mjs");
+  assert.equal(code, 0, stderr);
+  assert.deepEqual(stdout.trim().split("\n"), [
+    "dan took house-ground, token 1, and died",
+    "another took it over, token 2",
+    "6 of 6 nodes done, ground first, paint last",
+  ]);
 });
 
 test("deployments one at a time; the lock is given back", async () => {

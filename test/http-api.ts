@@ -7,6 +7,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Ajv, type ValidateFunction } from "ajv";
 import { ErrorBody } from "../src/wire/errors.js";
 import { wireLimitsDefault } from "../src/wire/fields.js";
+import { NodeErrorBody } from "../src/wire/node-errors.js";
 import { type Route, type RouteId, routes } from "../src/wire/routes.js";
 import type { Server } from "./server.js";
 
@@ -118,6 +119,10 @@ export interface Answered<B = Body> {
 }
 
 export const table = routes(wireLimitsDefault);
+/** Whether the route follows the work graph's contract, whose errors are of another shape. */
+export const isNodeRoute = ({ tag }: Route): boolean => tag === "nodes";
+export const leaseTable = table.filter((route) => !isNodeRoute(route));
+export const nodeTable = table.filter(isNodeRoute);
 const byId = new Map(table.map((route) => [route.id, route]));
 
 export function routeOf(id: RouteId): Route {
@@ -157,7 +162,7 @@ export async function send(
   }
   for (let attempt = 0; ; attempt++) {
     const answered = await once(server, method, path, sent, payload, signal);
-    const isBusy = answered.status === 503 && /^The server is busy/.test(answered.body?.details ?? "");
+    const isBusy = answered.status === 503 && /"The server is busy/.test(answered.text);
     if (!isBusy || attempt === 40) return answered;
     await delay(100);
   }
@@ -236,7 +241,7 @@ function undocumented(route: Route, status: number): Route["replies"][number] | 
   // A body where none is taken is still parsed.
   const withBody = route.method === "DELETE" ? [413, 415] : [];
   return [...anywhere, ...withBody].includes(status)
-    ? { description: "", schema: ErrorBody, contentType: "application/json" }
+    ? { description: "", schema: isNodeRoute(route) ? NodeErrorBody : ErrorBody }
     : undefined;
 }
 
@@ -244,11 +249,28 @@ function undocumented(route: Route, status: number): Route["replies"][number] | 
 export function assertError({ status, headers, body, text }: Answered): void {
   assert.ok(status >= 400, `not an error: ${status} ${text}`);
   assert.match(headers["content-type"] ?? "", /^application\/json/, text);
+  if (typeof body.error === "object") {
+    assertNodeError({ status, headers, body, text });
+    return;
+  }
   assertSchema(ErrorBody, body, `error ${status}`);
   assert.equal(body.request_id, headers["x-request-id"]);
   assert.ok(body.details.length > 10 && body.error.length > 2, text);
   if (body.retry_after_ms !== undefined) assert.ok(Number(headers["retry-after"]) >= 1, text);
 }
+
+/** The same under /v1. */
+function assertNodeError({ status, headers, body, text }: Answered): void {
+  assertSchema(NodeErrorBody, body, `error ${status}`);
+  const { error } = body as unknown as NodeErrorBody;
+  assert.equal(error.details?.["request_id"], headers["x-request-id"]);
+  assert.ok(error.message.length > 10, text);
+  if (error.details?.["retry_after_ms"] !== undefined) assert.ok(Number(headers["retry-after"]) >= 1, text);
+}
+
+/** The code of an error of either shape. */
+export const codeOf = ({ body }: Answered): string =>
+  typeof body?.error === "object" ? (body as unknown as NodeErrorBody).error.code : body?.code;
 
 /** Calls a route that must be refused, with this status and code. */
 export async function refused(
@@ -259,7 +281,7 @@ export async function refused(
   code: string,
 ): Promise<Body> {
   const answered = await call(server, id, options);
-  assert.deepEqual([answered.status, answered.body.code], [status, code], answered.text);
+  assert.deepEqual([answered.status, codeOf(answered)], [status, code], answered.text);
   return answered.body;
 }
 

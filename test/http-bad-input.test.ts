@@ -1,4 +1,4 @@
-// Bad bodies, mostly generated from the route table: each request gets the status and the error body of the
+// Bad bodies, mostly generated from the route table (the work graph's have their own file): each request gets the status and the error body of the
 // contract, changes nothing, and the server goes on.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
@@ -11,11 +11,11 @@ import {
   type Call,
   call,
   fresh,
+  leaseTable,
   ok,
   pathOf,
   refused,
   send,
-  table,
 } from "./http-api.js";
 import { adminToken, type Server, startServer } from "./server.js";
 
@@ -61,7 +61,7 @@ type Schema = {
   enum?: unknown;
 };
 const bodyOf = (route: Route): Schema => (route.body ?? {}) as Schema;
-const withBody = table.filter(({ body }) => body !== undefined);
+const withBody = leaseTable.filter(({ body }) => body !== undefined);
 
 /** A body that only lacks what the test spoils. */
 const examples: Record<string, unknown> = {
@@ -377,7 +377,7 @@ describe("TTLs", () => {
 });
 
 describe("what a route does not take", () => {
-  for (const route of table)
+  for (const route of leaseTable)
     test(`${route.id}: an unknown parameter is 422, and so is a body where there is none`, async () => {
       const body = route.body === undefined ? {} : { body: complete(route) };
       const reply = await post(route, { ...body, query: { zzz: "1" } });
@@ -395,7 +395,9 @@ describe("empty bodies", () => {
     { "content-type": "application/json; charset=utf-8" },
     { "content-type": "text/plain" },
   ];
-  for (const route of table.filter(({ id }) => id !== "watchLock" && id !== "watchLocks" && id !== "backup"))
+  for (const route of leaseTable.filter(
+    ({ id }) => id !== "watchLock" && id !== "watchLocks" && id !== "backup",
+  ))
     test(`${route.method} ${route.path}: with and without a content type`, async () => {
       const missing = (bodyOf(route).required ?? []).length > 0;
       for (const headers of types)

@@ -8,7 +8,9 @@ import {
   assertReply,
   type Body,
   type Call,
+  codeOf,
   fresh,
+  isNodeRoute,
   ok,
   pathOf,
   send,
@@ -45,7 +47,7 @@ before(async () => {
   const rotated = await make({ role: "admin" });
   await ok(server, "rotateToken", { token: operator, name: rotated.id });
   const expired = await make({ role: "admin", expires_in_seconds: 1 });
-  const scopes = [`${inScope}*`];
+  const scopes = [`${inScope}*`, `node:${inScope}*`];
   callers = {
     "no token": {},
     "an unknown token": { token: "nobody-knows-this" },
@@ -114,6 +116,24 @@ const plain =
   (status = 200, request: Call = {}) =>
   (): Ready => ({ request, status });
 
+const node = async ({ name, as }: Preparing): Promise<string> => {
+  await ok(server, "createNode", { ...as, body: { id: name, type: "task", title: "t" } });
+  return name;
+};
+const onNode =
+  (body?: object, status = 200) =>
+  async (at: Preparing): Promise<Ready> => ({
+    request: { name: await node(at), ...(body === undefined ? {} : { body }) },
+    status,
+  });
+const onClaim =
+  (body: object) =>
+  async (at: Preparing): Promise<Ready> => {
+    const name = await node(at);
+    await ok(server, "claimNode", { ...at.as, name, body: {} });
+    return { request: { name, body }, status: 200 };
+  };
+
 /** A request that succeeds for who may send it, and the status it then has. */
 const requests: Record<RouteId, (prepare: Preparing) => Promise<Ready> | Ready> = {
   acquireLock: ({ name }) => ({ request: { name, body: {} }, status: 200 }),
@@ -164,18 +184,40 @@ const requests: Record<RouteId, (prepare: Preparing) => Promise<Ready> | Ready> 
   metrics: plain(),
   openapi: plain(),
   docs: plain(),
+  createNode: ({ name }) => ({ request: { body: { id: name, type: "task", title: "t" } }, status: 201 }),
+  listNodes: plain(),
+  getNode: onNode(),
+  updateNode: onNode({ revision: 1, title: "u" }),
+  addEdge: onNode({ type: "assigned", to: "somebody" }),
+  removeEdge: onNode({ type: "assigned", to: "somebody" }),
+  nodeHistory: onNode(),
+  unparkNode: onNode({ reason: "r" }, 409),
+  getPolicy: plain(),
+  setPolicy: plain(409, { body: { revision: 999 } }),
+  claimNode: onNode({}),
+  renewNode: onClaim({}),
+  extendNode: onClaim({ ms: 1000 }),
+  reserveNode: onClaim({}),
+  releaseNode: onClaim({}),
+  setNodeStatus: onClaim({ status: "done" }),
+  listQueue: plain(),
+  nextWork: plain(200, { body: { type: "question" } }),
+  claimNodes: async (at) => ({ request: { body: { ids: [await node(at)] } }, status: 200 }),
+  renewNodes: plain(),
+  releaseNodes: async (at) => ({ request: { body: { ids: [await node(at)] } }, status: 200 }),
 };
 
 /** What the contract says this caller gets: a refusal, or null for what the request itself leads to. */
 function refusal(route: Route, { token: sent, role, scoped, headers }: Caller): [number, string] | null {
   const { access } = route;
   if (access === "open") return null;
-  if (sent === undefined) return route.id === "metrics" ? null : [401, "authentication_required"];
+  const code = (word: string): string => (isNodeRoute(route) ? "unauthorized" : word);
+  if (sent === undefined) return route.id === "metrics" ? null : [401, code("authentication_required")];
   const namesSpace = role === undefined && headers !== undefined;
-  if (role === undefined && !namesSpace) return [401, "authentication_failed"];
+  if (role === undefined && !namesSpace) return [401, code("authentication_failed")];
   if (rank[role ?? "admin"] < rank[access as Exclude<Access, "open">]) return [403, "forbidden"];
   if (namesSpace) return [403, "forbidden"];
-  if (scoped && ["path", "candidates", "leases"].includes(route.names)) return [403, "forbidden"];
+  if (scoped && ["path", "node", "candidates", "leases"].includes(route.names)) return [403, "forbidden"];
   return null;
 }
 
@@ -212,7 +254,7 @@ async function tryRoute(route: Route, who: string, caller: Caller): Promise<void
     assert.equal(answered.status, ready.status, `${what}: ${answered.text.slice(0, 300)}`);
   else
     assert.deepEqual(
-      [answered.status, answered.body.code],
+      [answered.status, codeOf(answered)],
       expected,
       `${what}: ${answered.text.slice(0, 300)}`,
     );

@@ -138,8 +138,8 @@ describe("holdfast token", () => {
       [2, /--scope takes/, ["create", "--name", "x", "--scope", ...Array<string>(33).fill("s")], env],
       [2, /required option '--name/, ["create"], env],
       [2, /missing required argument 'id'/, ["revoke"], env],
-      [2, /no token for/, ["list", "--server", closed], env],
-      [2, /is no URL: write one as http:/, ["list", "--server", "nonsense"], env],
+      [1, /no token for/, ["list", "--server", closed], env],
+      [2, /is no URL of a server: write one as http:/, ["list", "--server", "nonsense"], env],
       [2, /is no URL/, ["list", "--server", "127.0.0.1:4280"], { HOLDFAST_TOKEN: "x" }],
       [2, /is no URL/, ["list", "--server", "localhost:4280"], { HOLDFAST_TOKEN: "x" }],
       [
@@ -154,7 +154,7 @@ describe("holdfast token", () => {
         ["list", "--server", closed],
         { HOLDFAST_TOKEN: "x" },
       ],
-      [2, /no token for http:\/\/127.0.0.1:4280/, ["list"], {}],
+      [1, /no token for http:\/\/127.0.0.1:4280/, ["list"], {}],
       [3, /there is no data in .*holdfast-nothing/, ["list"], { ...asked, ...elsewhere }],
       [3, /there is no data in \/.*\/x and no server/, ["create", "--name", "n", "--data", "./x"], asked],
       [

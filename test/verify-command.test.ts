@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
-import { createServer, type IncomingMessage } from "node:http";
+import { createServer, type IncomingMessage, type RequestListener } from "node:http";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
@@ -27,11 +27,15 @@ const verify = (url: string, ...more: string[]): Promise<Ended> =>
 const reportOf = (name: string): Result => resultFromJson(readFileSync(join(reports, name), "utf8"));
 
 /** A bearer token of a worker in a space of its own or the usual one, made by the operator. */
-async function workerToken(server: Server, name: string, space = "default"): Promise<Made> {
+async function workerToken(
+  server: Server,
+  name: string,
+  { space = "default", ...more }: { readonly space?: string; readonly scopes?: readonly string[] } = {},
+): Promise<Made> {
   const { body } = await call<Made>(server, "POST", "/tokens", {
     token: adminToken,
     headers: { "holdfast-space": space },
-    body: { name, role: "worker" },
+    body: { name, role: "worker", ...more },
   });
   return body;
 }
@@ -46,8 +50,9 @@ async function untilHeld(server: Server, count: number): Promise<void> {
 }
 
 async function namesHeld(server: Server): Promise<string[]> {
-  const path = "/locks?prefix=verify-&limit=1000";
-  const { body } = await call<{ locks: { name: string }[] }>(server, "GET", path, { token: adminToken });
+  const { body } = await call<{ locks: { name: string }[] }>(server, "GET", "/locks?limit=1000", {
+    token: adminToken,
+  });
   return body.locks.map(({ name }) => name);
 }
 
@@ -74,7 +79,7 @@ describe("holdfast verify", () => {
       ended.stdout,
       new RegExp(`No violation found: [\\d,]+ operations in 1\\d s, seed ${seed}\n$`),
     );
-    const names = "mutex retry-storm queue watch-replay sessions tokens counter";
+    const names = "mutex retry-storm queue watch-replay sessions tokens overlap counter";
     assert.equal(workloads.map(({ workload }) => workload).join(" "), names);
     for (const { history, verdict } of workloads) assert.deepEqual(check(history), verdict);
     assert.match(readFileSync(join(reports, "all.html"), "utf8"), /<strong>No violation found<\/strong>/);
@@ -147,7 +152,8 @@ describe("holdfast verify", () => {
     const nobody = `http://127.0.0.1:${await freePort()}`;
     const here = server.url;
     await using elsewhere = await webServer();
-    const stranger = await workerToken(server, "stranger", "elsewhere");
+    const stranger = await workerToken(server, "stranger", { space: "elsewhere" });
+    const plain = await workerToken(server, "plain-names", { scopes: ["verify-*"] });
     mkdirSync(join(reports, "folder.html"));
     const rows: [() => Promise<Ended>, number, RegExp][] = [
       [() => verify("http://locks.example:4280"), 2, /locks\.example is not this machine\. .* add --yes/],
@@ -187,6 +193,11 @@ describe("holdfast verify", () => {
         () => verify(here, "--token", "secret-a", "secret-v"),
         2,
         /refuses \(403\) the second --token \(viewer\).* needs a worker's token for names as verify-/,
+      ],
+      [
+        () => verify(here, "--token", plain.token),
+        2,
+        /refuses \(403\).* for names as path:verify-.*, or leaves out the workload that uses them/,
       ],
       [
         () => verify(here, "--token", "secret-a", stranger.token),
@@ -290,42 +301,69 @@ test("a rate limit is heeded: it is made use of, few calls are refused, and the 
   assert.deepEqual(leftBehind, []);
 });
 
-test("a service that grants a name twice is found out", async () => {
-  let token = 0;
+/** A service that grants whatever it is asked for. */
+async function generous(grant: () => object): Promise<AsyncDisposable & { readonly url: string }> {
   const answer = ({ method = "", url = "" }: IncomingMessage): object | null => {
     if (url === "/whoami") return { principal: "anybody" };
     if (url.startsWith("/locks?")) return { locks: [] };
-    if (method === "GET") return { status: "held", fencing_token: token };
-    if (url.endsWith("/release")) return null;
-    return { status: "acquired", lease_id: `lease-${++token}`, fencing_token: token, expires_in_ms: 3000 };
+    if (method === "GET") return { status: "held", fencing_token: 1 };
+    return url.endsWith("/release") ? null : grant();
   };
-  const generous = createServer((request, response) => {
+  return webServer((request, response) => {
     request.resume();
     response.setHeader("content-type", "application/json").end(JSON.stringify(answer(request)));
-  }).listen(0, "127.0.0.1");
-  await once(generous, "listening");
-  const address = generous.address();
-  assert.ok(address !== null && typeof address === "object");
-  try {
-    const url = `http://127.0.0.1:${address.port}`;
-    const ended = await verify(url, "--duration", "5s", "--workloads", "mutex", "--report", "bad.html");
-    assert.equal(ended.code, 1, ended.text);
-    assert.match(ended.stdout, /^I\d+ mutex, verify-\w+\/mutex\/n\d: /);
-    assert.match(ended.stdout, /\nViolated: /);
-    const page = readFileSync(join(reports, "bad.html"), "utf8");
-    assert.match(page, /<div class="verdict violated"><strong>\d+ violations?<\/strong>/);
-    assert.ok(page.indexOf("<h2>Violations") < page.indexOf("<h2>Workloads"));
-  } finally {
-    generous.closeAllConnections();
-    generous.close();
-  }
+  });
+}
+
+function newLeases(): () => object {
+  let token = 0;
+  return () => ({
+    status: "acquired",
+    lease_id: `lease-${++token}`,
+    fencing_token: token,
+    expires_in_ms: 3000,
+  });
+}
+
+test("a service that grants a name twice is found out soon, and the run ends there", async () => {
+  await using service = await generous(newLeases());
+  const more = ["--duration", "10m", "--workloads", "mutex", "--report", "bad.html", "bad.json"];
+  const ended = await verify(service.url, ...more);
+  assert.equal(ended.code, 1, ended.text);
+  assert.match(ended.stdout, /^I\d+ mutex, verify-\w+\/mutex\/n\d: /);
+  assert.match(ended.stdout, /\nViolated: .* s, ended at the first violation, seed/);
+  assert.equal(reportOf("bad.json").endedEarly, true);
+  const page = readFileSync(join(reports, "bad.html"), "utf8");
+  assert.match(page, /<div class="verdict violated"><strong>\d+ violations?<\/strong>/);
+  assert.ok(page.indexOf("<h2>Violations") < page.indexOf("<h2>Workloads"));
 });
 
-/** Some web server that knows nothing of leases. */
-async function webServer(): Promise<AsyncDisposable & { readonly url: string }> {
-  const server = createServer((_request, response) => {
-    response.writeHead(404, { "content-type": "text/html" }).end("<h1>Not found</h1>");
-  }).listen(0, "127.0.0.1");
+test("with --keep-going the time is used all the same", async () => {
+  await using service = await generous(newLeases());
+  const more = ["--duration", "5s", "--workloads", "mutex", "--keep-going", "--report", "whole.json"];
+  const ended = await verify(service.url, ...more);
+  assert.equal(ended.code, 1, ended.text);
+  const { endedEarly, durationMs, outcome } = reportOf("whole.json");
+  assert.deepEqual([endedEarly, outcome], [false, "violated"]);
+  assert.ok(durationMs >= 5000, `${durationMs}`);
+});
+
+test("an answer that lacks what it promises is a violation, not a lost reply", async () => {
+  await using service = await generous(() => ({ status: "acquired", fencing_token: 1 }));
+  const ended = await verify(service.url, "--duration", "10m", "--workloads", "mutex");
+  assert.equal(ended.code, 1, ended.text);
+  assert.match(ended.stdout, /^I20 mutex, verify-\w+\/mutex\/n\d: an answer that is none: /);
+});
+
+const nothingHere: RequestListener = (_request, response) => {
+  response.writeHead(404, { "content-type": "text/html" }).end("<h1>Not found</h1>");
+};
+
+/** Some web server, which knows nothing of leases unless it is told. */
+async function webServer(
+  answer: RequestListener = nothingHere,
+): Promise<AsyncDisposable & { readonly url: string }> {
+  const server = createServer(answer).listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();
   assert.ok(address !== null && typeof address === "object");

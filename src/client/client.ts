@@ -6,6 +6,8 @@ import { type ClaimOptions, Jobs, type ListJobsQuery } from "./jobs.js";
 import { Lease } from "./lease.js";
 import { LeaseState } from "./lease-state.js";
 import { type AcquireOptions, type CallSignal, Locks } from "./locks.js";
+import { Nodes } from "./nodes.js";
+import { refuseUnknown } from "./options.js";
 import { type Granted, Renewal } from "./renewal.js";
 import type { Acquired, Delayed, Held, WatchEvent, WhoAmI } from "./replies.js";
 import { Sessions } from "./sessions.js";
@@ -36,10 +38,12 @@ export class Client {
   readonly locks: Locks;
   readonly jobs: Jobs;
   readonly sessions: Sessions;
+  readonly nodes: Nodes;
   readonly #transport: Transport;
   readonly #ownFetch: boolean;
 
   constructor(options: ClientOptions) {
+    refuseUnknown("createClient", options);
     const { url, token, space, retries = 4 } = options;
     const given: TransportOptions = {
       url,
@@ -54,6 +58,7 @@ export class Client {
     this.locks = new Locks(this.#transport);
     this.jobs = new Jobs(this.#transport);
     this.sessions = new Sessions(this.#transport);
+    this.nodes = new Nodes(this.#transport);
   }
 
   /**
@@ -72,12 +77,18 @@ export class Client {
     options: HoldOptions = {},
     work?: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result | Lease> {
+    if (typeof options === "function")
+      throw new TypeError("hold: the work comes after the options: hold(name, {}, work)");
+    refuseUnknown("hold", options);
     const lease = await this.#take(name, options);
     return work === undefined ? lease : workUnder(lease, work);
   }
 
   async #take(name: string, options: HoldOptions): Promise<Lease> {
-    const renewals = options.renewIn === "worker" ? await this.#renewalsInWorker() : null;
+    const { renewIn = "event-loop" } = options;
+    if (renewIn !== "worker" && renewIn !== "event-loop")
+      throw new TypeError(`renewIn must be "worker" or "event-loop": got ${String(renewIn)}`);
+    const renewals = renewIn === "worker" ? await this.#renewalsInWorker() : null;
     const begunAt = Date.now();
     const { reply, sentAt } = await this.locks.acquireFrom(name, options);
     if (reply.status !== "acquired")
@@ -116,6 +127,7 @@ export class Client {
 
   /** Changes as they happen, over breaks of the connection. Begins with a snapshot, then `synced`. */
   watch(options: WatchOptions = {}): AsyncGenerator<WatchEvent, void, undefined> {
+    refuseUnknown("watch", options);
     return watch(this.#transport, options);
   }
 
@@ -140,8 +152,14 @@ export class Client {
   }
 
   /** Who this token is, and what it may do. */
-  async whoami({ signal }: CallSignal = {}): Promise<WhoAmI> {
-    return (await this.#transport.call({ method: "GET", path: "/whoami", signal })).body as WhoAmI;
+  async whoami(options: CallSignal = {}): Promise<WhoAmI> {
+    refuseUnknown("whoami", options);
+    return this.#transport.ask<WhoAmI>({
+      method: "GET",
+      path: "/whoami",
+      signal: options.signal,
+      expects: ["principal", "space", "role", "scopes"],
+    });
   }
 }
 

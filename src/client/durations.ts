@@ -1,4 +1,5 @@
 /** Durations as people write them, and the one clock by which a lease is trusted. */
+import { onAbort } from "./aborting.js";
 
 /** Seconds, or text with a unit: `30`, `"500ms"`, `"30s"`, `"15m"`, `"1h"`, `"7d"`. */
 export type Duration = number | string;
@@ -53,17 +54,16 @@ export const timerMaxMs = 2 ** 31 - 1;
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
-    const aborted = (): void => {
+    const forget = onAbort(signal, () => {
       clearTimeout(timer);
       reject(signal?.reason);
-    };
+    });
     const timer = setTimeout(
       () => {
-        signal?.removeEventListener("abort", aborted);
+        forget();
         resolve();
       },
       Math.min(ms, timerMaxMs),
     );
-    signal?.addEventListener("abort", aborted, { once: true });
   });
 }

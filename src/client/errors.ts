@@ -25,10 +25,14 @@ export type ErrorCode =
   | "unavailable"
   | "unknown_outcome"
   | "internal"
+  | NodeErrorCode
   /** No reply came: wrong address, server down, connection cut. */
   | "unreachable"
   /** A reply that no Holdfast server writes: a proxy's page, another program on that port. */
   | "not_holdfast";
+
+/** What only the work graph answers. */
+export type NodeErrorCode = "unauthorized" | "already_claimed" | "not_ready" | "invalid_node";
 
 export interface Problem {
   readonly code: ErrorCode;
@@ -79,9 +83,12 @@ export class HeldError extends HoldfastError {
   constructor(
     readonly by: HeldBy,
     waitedMs = 0,
+    /** The server's own words for it. */
+    said: { readonly message: string; readonly problem: Problem } | null = null,
   ) {
     const code = by.principal === null ? "delayed" : "held";
-    super(heldMessage(by, waitedMs), { code, status: null, requestId: null, fields: {} });
+    const problem: Problem = { code, status: null, requestId: null, fields: {} };
+    super(said?.message ?? heldMessage(by, waitedMs), said?.problem ?? problem);
   }
 }
 
@@ -100,21 +107,69 @@ function heldMessage(by: HeldBy, waitedMs: number): string {
   return waitedMs === 0 ? who : `${who}; waited ${Math.round(waitedMs / 1000)} s${line}`;
 }
 
+/** Who has a name now. */
+export type NowHeldBy = Pick<HeldBy, "principal" | "owner" | "since" | "expiresAt">;
+
 /** The lease is over, or may be: stop the work. */
 export class LeaseLostError extends HoldfastError {
   override readonly name = "LeaseLostError";
+  /** Who has it now, where the server said so. Null: nobody, or nobody was asked. */
+  readonly by: NowHeldBy | null;
 
   constructor(
     readonly resource: string,
     readonly why: string,
-    options?: ErrorOptions,
+    /** The server's own word that it is over; its text says of what. */
+    said: Problem | null = null,
   ) {
     super(
-      `The lease on ${resource} is lost: ${why}`,
-      { code: "lease_lost", status: null, requestId: null, fields: {} },
-      options,
+      said === null ? `The lease on ${resource} is lost: ${why}` : why,
+      said ?? { code: "lease_lost", status: null, requestId: null, fields: {} },
     );
+    this.by = nowHeldBy(this.fields);
   }
+}
+
+/** A lock's holder has its lease's end beside it; a node's is the lease itself, with both. */
+function nowHeldBy(fields: Problem["fields"]): NowHeldBy | null {
+  const holder = Object(fields["holder"]) as Readonly<Record<string, unknown>>;
+  const { owner, by, principal = by, claimedAt, since = claimedAt } = holder;
+  const expiresAt = holder["expiresAt"] ?? fields["expiresAt"];
+  if (typeof principal !== "string") return null;
+  return {
+    principal,
+    owner: typeof owner === "string" ? owner : null,
+    since: since instanceof Date ? since : null,
+    expiresAt: expiresAt instanceof Date ? expiresAt : null,
+  };
+}
+
+/** Somebody is on a node already. */
+function claimedBy(resource: string, message: string, problem: Problem): HeldError {
+  const nobody = { principal: null, owner: null, since: null, expiresAt: null };
+  const by = nowHeldBy(problem.fields) ?? nobody;
+  return new HeldError({ resource, ...by, metadata: null, position: null, waiters: 0 }, 0, {
+    message,
+    problem,
+  });
+}
+
+/** The error that a server's refusal stands for. `resource`: what the call was about, if it was about a lease. */
+export function refusalOf(details: string, problem: Problem, resource?: string): HoldfastError {
+  if (resource === undefined) return new HoldfastError(details, problem);
+  if (problem.code === "already_claimed") return claimedBy(resource, details, problem);
+  return problem.code === "lease_lost" || problem.code === "lease_not_current"
+    ? new LeaseLostError(resource, details, problem)
+    : new HoldfastError(details, problem);
+}
+
+/** Somebody answers at this address, in words that are not Holdfast's. */
+export function notHoldfastText(base: string, status: number, said: string): string {
+  const shown = said
+    .replace(/[^ -~]+/g, " ")
+    .trim()
+    .slice(0, 120);
+  return `${base} does not answer as a Holdfast server (status ${status}): check the address, its port and path, and whether a proxy or another program answers there. It says: ${shown || "nothing"}`;
 }
 
 /** Codes after which the same call may succeed. */

@@ -1,6 +1,7 @@
 /** The same leases in the words of work: claim a job, heartbeat, see who owns it, release it. */
 import { type Duration, thisMoment, toMs } from "./durations.js";
 import { type CallSignal, conflictOf, ttlOf } from "./locks.js";
+import { refuseUnknown } from "./options.js";
 import { segment } from "./path.js";
 import type {
   Claimed,
@@ -31,11 +32,24 @@ export interface ClaimOptions extends CallSignal {
   readonly onWaiting?: ((owned: ClaimRefused) => void) | undefined;
 }
 
+export interface HeartbeatOptions extends CallSignal {
+  /** As it was claimed, if left out. */
+  readonly ttl?: Duration | undefined;
+  /** How far the work is, for people. */
+  readonly progress?: string | undefined;
+}
+
+export interface ReleaseJobOptions extends CallSignal {
+  readonly outcome?: "done" | "failed" | "abandoned" | undefined;
+  readonly note?: string | undefined;
+}
+
 export class Jobs {
   constructor(readonly transport: Transport) {}
 
   /** Claims it, or answers who owns it. */
   async claim(jobId: string, options: ClaimOptions = {}): Promise<Claimed | ClaimRefused> {
+    refuseUnknown("claim", options);
     const body = bodyOf(options);
     const line = await standInLine<Claimed | ClaimRefused>({
       waitMs: toMs(options.wait ?? 0, "wait"),
@@ -62,11 +76,12 @@ export class Jobs {
       body: { ...body, request_id: requestId, ...(waitSeconds === 0 ? {} : { wait_seconds: waitSeconds }) },
       waitMs: waitSeconds * 1000,
       answers: [409],
+      expects: ["claimed", "leaseId", "expiresInMs"],
       signal,
       ...retries,
     });
     const reply = answer.body as Claimed | ClaimRefused;
-    if (reply.claimed === undefined) throw conflictOf(answer);
+    if (reply.claimed === undefined) throw conflictOf(answer, jobId);
     return { reply, sentAt };
   }
 
@@ -75,76 +90,92 @@ export class Jobs {
     candidates: readonly string[],
     options: Omit<ClaimOptions, "wait" | "onWaiting"> = {},
   ): Promise<Claimed | NoneClaimed> {
+    refuseUnknown("claimFirst", options);
     const reply = await this.transport.call({
       method: "POST",
       path: "/jobs/claim",
       body: { candidates, request_id: options.requestId ?? newRequestId(), ...bodyOf(options) },
       answers: [409],
+      expects: ["claimed", "leaseId", "expiresInMs"],
       signal: options.signal,
     });
-    const answer = reply.body as Claimed | NoneClaimed;
-    if (answer.claimed === undefined) throw conflictOf(reply);
+    const answer = reply.body as
+      | Claimed
+      | NoneClaimed
+      | { readonly claimed?: never; readonly jobId?: string };
+    if (answer.claimed === undefined) throw conflictOf(reply, answer.jobId ?? candidates.join(", "));
     return answer;
   }
 
-  /** Keeps the claim. Throws `lease_lost`, naming the present owner, when it is over. */
-  async heartbeat(
-    jobId: string,
-    leaseId: string,
-    options: CallSignal & {
-      readonly ttl?: Duration | undefined;
-      readonly progress?: string | undefined;
-    } = {},
-  ): Promise<Heartbeat> {
+  /** Keeps the claim. Throws LeaseLostError, which names the present owner, when it is over. */
+  async heartbeat(jobId: string, leaseId: string, options: HeartbeatOptions = {}): Promise<Heartbeat> {
+    refuseUnknown("heartbeat", options);
     const { progress, signal } = options;
-    const body = {
-      lease_id: leaseId,
-      ...ttlOf(options),
-      ...(progress === undefined ? {} : { progress }),
-    };
-    const path = `/jobs/${segment(jobId)}/heartbeat`;
-    return (await this.transport.call({ method: "POST", path, body, signal })).body as Heartbeat;
+    return this.transport.ask<Heartbeat>({
+      method: "POST",
+      path: `/jobs/${segment(jobId)}/heartbeat`,
+      body: { lease_id: leaseId, ...ttlOf(options), ...(progress === undefined ? {} : { progress }) },
+      signal,
+      resource: jobId,
+      expects: ["leaseId", "expiresInMs"],
+    });
   }
 
   /** Keeps up to 1,000 claims with one call. */
   async heartbeatMany(
     leases: readonly { readonly jobId: string; readonly leaseId: string }[],
-    { signal }: CallSignal = {},
+    options: CallSignal = {},
   ): Promise<HeartbeatMany> {
-    const body = { leases: leases.map(({ jobId, leaseId }) => ({ job_id: jobId, lease_id: leaseId })) };
-    return (await this.transport.call({ method: "POST", path: "/jobs/heartbeat", body, signal }))
-      .body as HeartbeatMany;
+    refuseUnknown("heartbeatMany", options);
+    return this.transport.ask<HeartbeatMany>({
+      method: "POST",
+      path: "/jobs/heartbeat",
+      body: { leases: leases.map(({ jobId, leaseId }) => ({ job_id: jobId, lease_id: leaseId })) },
+      signal: options.signal,
+      expects: ["renewed", "lost"],
+    });
   }
 
-  /** Ends the claim; a repeat succeeds. */
-  async release(
-    jobId: string,
-    leaseId: string,
-    options: CallSignal & {
-      readonly outcome?: "done" | "failed" | "abandoned" | undefined;
-      readonly note?: string | undefined;
-    } = {},
-  ): Promise<void> {
+  /** Ends the claim; a repeat succeeds. Throws LeaseLostError when another owns it. */
+  async release(jobId: string, leaseId: string, options: ReleaseJobOptions = {}): Promise<void> {
+    refuseUnknown("releaseJob", options);
     const { outcome, note, signal } = options;
-    const body = {
-      lease_id: leaseId,
-      ...(outcome === undefined ? {} : { outcome }),
-      ...(note === undefined ? {} : { note }),
-    };
-    const path = `/jobs/${segment(jobId)}/release`;
-    await this.transport.call({ method: "POST", path, body, signal });
+    await this.transport.call({
+      method: "POST",
+      path: `/jobs/${segment(jobId)}/release`,
+      body: {
+        lease_id: leaseId,
+        ...(outcome === undefined ? {} : { outcome }),
+        ...(note === undefined ? {} : { note }),
+      },
+      signal,
+      resource: jobId,
+      expects: ["released"],
+    });
   }
 
   /** Who owns it. A free job is an answer, too. */
-  async owner(jobId: string, { signal }: CallSignal = {}): Promise<Job> {
-    const path = `/jobs/${segment(jobId)}`;
-    return (await this.transport.call({ method: "GET", path, signal })).body as Job;
+  async owner(jobId: string, options: CallSignal = {}): Promise<Job> {
+    refuseUnknown("owner", options);
+    return this.transport.ask<Job>({
+      method: "GET",
+      path: `/jobs/${segment(jobId)}`,
+      signal: options.signal,
+      expects: ["jobId", "claimed"],
+    });
   }
 
   /** Claimed jobs in order of their ids, one page. */
   async list(query: ListJobsQuery = {}): Promise<JobPage> {
+    refuseUnknown("listJobs", query);
     const { signal, ...rest } = query;
-    return (await this.transport.call({ method: "GET", path: "/jobs", query: rest, signal })).body as JobPage;
+    return this.transport.ask<JobPage>({
+      method: "GET",
+      path: "/jobs",
+      query: rest,
+      signal,
+      expects: ["jobs", "nextCursor"],
+    });
   }
 
   /** Claimed jobs in order of their ids, all of them. */

@@ -1,9 +1,10 @@
 /** Calls on locks, one reply each. `hold` is what most want instead: it renews by itself. */
 import { type Duration, elapsedMs, thisMoment, toMs, toTtlSeconds } from "./durations.js";
-import { HoldfastError } from "./errors.js";
+import { HoldfastError, refusalOf } from "./errors.js";
+import { refuseUnknown } from "./options.js";
 import { segment } from "./path.js";
 import type { Acquired, Delayed, Extended, Held, Lock, LockPage, Renewed } from "./replies.js";
-import type { Reply, Transport } from "./transport.js";
+import type { CallOptions, Reply, Transport } from "./transport.js";
 import { type Answered, type Step, standInLine } from "./waiting.js";
 
 export interface AcquireOptions {
@@ -32,6 +33,11 @@ export interface CallSignal {
   readonly signal?: AbortSignal | undefined;
 }
 
+export interface RenewOptions extends CallSignal {
+  /** As it was granted, if left out. */
+  readonly ttl?: Duration | undefined;
+}
+
 /** A grant may be as old as the wait, or the repeats, for it: beyond this share of its time it is renewed at once. */
 const freshShare = 0.1;
 
@@ -40,6 +46,7 @@ export class Locks {
 
   /** Takes it, or answers who has it; waits in line if asked to. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Acquired | Held | Delayed> {
+    refuseUnknown("acquire", options);
     return (await this.acquireFrom(name, options)).reply;
   }
 
@@ -72,11 +79,12 @@ export class Locks {
       body: { ...body, request_id: requestId, ...(waitSeconds === 0 ? {} : { wait_seconds: waitSeconds }) },
       waitMs: waitSeconds * 1000,
       answers: [409],
+      expects: ["status", "fencingToken", "expiresInMs"],
       signal,
       ...retries,
     });
     const reply = answer.body as Acquired | Held | Delayed;
-    if (answer.status === 409 && reply.status !== "delayed") throw conflictOf(answer);
+    if (answer.status === 409 && reply.status !== "delayed") throw conflictOf(answer, name);
     const isOld = reply.status === "acquired" && elapsedMs(sentAt) > reply.expiresInMs * freshShare;
     return isOld ? this.#freshen(reply, signal) : { reply, sentAt };
   }
@@ -92,34 +100,34 @@ export class Locks {
     return { reply: { ...acquired, expiresAt, expiresInMs, renewAfterMs }, sentAt };
   }
 
-  async renew(
-    name: string,
-    leaseId: string,
-    options: CallSignal & { readonly ttl?: Duration | undefined } = {},
-  ): Promise<Renewed> {
-    return (await this.#post(name, "renew", { lease_id: leaseId, ...ttlOf(options) }, options)) as Renewed;
+  /** Throws LeaseLostError when it is over. */
+  async renew(name: string, leaseId: string, options: RenewOptions = {}): Promise<Renewed> {
+    refuseUnknown("renew", options);
+    return this.transport.ask<Renewed>({
+      ...this.#post(name, "renew", { lease_id: leaseId, ...ttlOf(options) }, options),
+      expects: ["leaseId", "expiresInMs"],
+    });
   }
 
-  /** Only ever lengthens. */
+  /** Only ever lengthens. Throws LeaseLostError when it is over. */
   async extend(name: string, leaseId: string, ttl: Duration, options: CallSignal = {}): Promise<Extended> {
-    return (await this.#post(name, "extend", { lease_id: leaseId, ...ttlOf({ ttl }) }, options)) as Extended;
+    refuseUnknown("extend", options);
+    return this.transport.ask<Extended>({
+      ...this.#post(name, "extend", { lease_id: leaseId, ...ttlOf({ ttl }) }, options),
+      expects: ["leaseId", "expiresInMs"],
+    });
   }
 
-  /** Ends the lease. A repeat after a lost reply succeeds, too. */
+  /** Ends the lease. A repeat after a lost reply succeeds, too. Throws LeaseLostError when it was over before. */
   async release(name: string, leaseId: string, options: CallSignal = {}): Promise<void> {
+    refuseUnknown("release", options);
     let maybeDone = false;
-    const path = `/locks/${segment(name)}/release`;
     const onUncertain = (): void => {
       maybeDone = true;
     };
+    const call = this.#post(name, "release", { lease_id: leaseId }, options);
     try {
-      await this.transport.call({
-        method: "POST",
-        path,
-        body: { lease_id: leaseId },
-        onUncertain,
-        ...options,
-      });
+      await this.transport.call({ ...call, onUncertain, expects: [] });
     } catch (error) {
       if (!maybeDone || !(error instanceof HoldfastError) || error.code !== "lease_not_current") throw error;
     }
@@ -127,28 +135,48 @@ export class Locks {
 
   /** Who has it. A free name is an answer, too. */
   async get(name: string, options: CallSignal = {}): Promise<Lock> {
-    const path = `/locks/${segment(name)}`;
-    return (await this.transport.call({ method: "GET", path, ...options })).body as Lock;
+    refuseUnknown("get", options);
+    const { signal } = options;
+    return this.transport.ask<Lock>({
+      method: "GET",
+      path: `/locks/${segment(name)}`,
+      signal,
+      expects: ["name", "status", "holder"],
+    });
   }
 
   /** Whether a fencing token is that of the live lease, for a resource that wants to ask. */
   async check(name: string, fencingToken: number, options: CallSignal = {}): Promise<boolean> {
-    const reply = await this.#post(name, "check", { fencing_token: fencingToken }, options);
-    return (reply as { current: boolean }).current;
+    refuseUnknown("check", options);
+    const call = this.#post(name, "check", { fencing_token: fencingToken }, options);
+    return (await this.transport.ask<{ current: boolean }>({ ...call, expects: ["current"] })).current;
   }
 
   /** Takes it away from whoever has it (admin). The holder is told who did it and why. */
   async forceRelease(name: string, reason: string, options: CallSignal = {}): Promise<boolean> {
-    const path = `/locks/${segment(name)}`;
-    const reply = await this.transport.call({ method: "DELETE", path, body: { reason }, ...options });
-    return (reply.body as { released: boolean }).released;
+    refuseUnknown("forceRelease", options);
+    const { signal } = options;
+    const reply = await this.transport.ask<{ released: boolean }>({
+      method: "DELETE",
+      path: `/locks/${segment(name)}`,
+      body: { reason },
+      signal,
+      expects: ["released"],
+    });
+    return reply.released;
   }
 
   /** Held names in order, one page. */
   async list(query: ListQuery = {}): Promise<LockPage> {
+    refuseUnknown("list", query);
     const { signal, ...rest } = query;
-    return (await this.transport.call({ method: "GET", path: "/locks", query: rest, signal }))
-      .body as LockPage;
+    return this.transport.ask<LockPage>({
+      method: "GET",
+      path: "/locks",
+      query: rest,
+      signal,
+      expects: ["locks", "nextCursor"],
+    });
   }
 
   /** Held names in order, all of them. */
@@ -161,14 +189,8 @@ export class Locks {
     } while (cursor !== undefined);
   }
 
-  async #post(
-    name: string,
-    verb: string,
-    body: Record<string, unknown>,
-    { signal }: CallSignal,
-  ): Promise<unknown> {
-    const path = `/locks/${segment(name)}/${verb}`;
-    return (await this.transport.call({ method: "POST", path, body, signal })).body;
+  #post(name: string, verb: string, body: Record<string, unknown>, { signal }: CallSignal): CallOptions {
+    return { method: "POST", path: `/locks/${segment(name)}/${verb}`, body, signal, resource: name };
   }
 }
 
@@ -194,13 +216,15 @@ function bodyOf(options: AcquireOptions): Record<string, unknown> {
 export const ttlOf = ({ ttl }: { readonly ttl?: Duration | undefined }): { ttl_seconds?: number } =>
   ttl === undefined ? {} : { ttl_seconds: toTtlSeconds(ttl, "ttl") };
 
-/** A 409 that is no answer to an acquire. */
-export function conflictOf({ status, body }: Reply): HoldfastError {
-  const fields = Object(body) as Record<string, unknown>;
-  return new HoldfastError(String(fields["details"] ?? "The server refused this."), {
-    code: (fields["code"] as HoldfastError["code"] | undefined) ?? "conflict",
+/** A 409 that is no answer to an acquire of `resource`. */
+export function conflictOf({ status, body }: Reply, resource: string): HoldfastError {
+  const fields = body as Readonly<Record<string, unknown>>;
+  const { code, details, requestId } = fields;
+  const problem = {
+    code: code as HoldfastError["code"],
     status,
-    requestId: typeof fields["requestId"] === "string" ? fields["requestId"] : null,
+    requestId: typeof requestId === "string" ? requestId : null,
     fields,
-  });
+  };
+  return refusalOf(String(details), problem, resource);
 }

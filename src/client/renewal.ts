@@ -3,22 +3,29 @@ import { type Moment, sleep, thisMoment } from "./durations.js";
 import { HoldfastError, isPassing } from "./errors.js";
 import type { LeaseState } from "./lease-state.js";
 import { Locks } from "./locks.js";
+import { type NodeLeaseProof, renewNode } from "./nodes-renewal.js";
 import { pauseMs, Transport, type TransportOptions } from "./transport.js";
 
-export interface Granted {
-  readonly name: string;
-  readonly leaseId: string;
+/** A lock's lease, or a node's. Plain values: another thread may be told of it. */
+export type Granted = ({ readonly name: string; readonly leaseId: string } | NodeLeaseProof) & {
+  /** 0: a third of what it has. */
   readonly renewAfterMs: number;
   readonly sentAt: Moment;
-}
+};
 
 /** A renewal that gets no reply is given up after the time in which it would be due again, but not before this. */
 const attemptMinMs = 250;
 /** Between two attempts, at the least. */
 const pauseMinMs = 10;
+/** Between two renewals that succeed, at the least. A third of the shortest TTL is more. */
+const renewAfterMinMs = 100;
+
+/** When to renew, of a lease that has `leftMs`: as the server says, unless that is no time at all. */
+const paceMs = (askedMs: number, leftMs: number): number =>
+  Math.max(renewAfterMinMs, askedMs > 0 && Number.isFinite(askedMs) ? askedMs : leftMs / 3);
 
 export class Renewal {
-  readonly #locks: Locks;
+  readonly #transport: Transport;
   readonly #stopped = new AbortController();
   #renewAfterMs: number;
   #lastSuccess: Moment;
@@ -32,9 +39,9 @@ export class Renewal {
     /** The moment before a renewal that succeeded was sent, and what it gave. */
     readonly renewed: (sentAt: Moment, expiresInMs: number) => void = () => {},
   ) {
-    const timeoutMs = Math.min(options.timeoutMs, Math.max(attemptMinMs, granted.renewAfterMs));
-    this.#locks = new Locks(new Transport({ ...options, timeoutMs, retries: 0 }));
-    this.#renewAfterMs = granted.renewAfterMs;
+    this.#renewAfterMs = paceMs(granted.renewAfterMs, state.leftMs());
+    const timeoutMs = Math.min(options.timeoutMs, Math.max(attemptMinMs, this.#renewAfterMs));
+    this.#transport = new Transport({ ...options, timeoutMs, retries: 0 });
     this.#lastSuccess = granted.sentAt;
     void this.#run();
   }
@@ -65,13 +72,12 @@ export class Renewal {
 
   /** Null: renewed. */
   async #renew(): Promise<HoldfastError | null> {
-    const { name, leaseId } = this.granted;
     const sentAt = thisMoment();
     try {
-      const reply = await this.#locks.renew(name, leaseId, { signal: this.#stopped.signal });
+      const reply = await renewOnce(this.#transport, this.granted, this.#stopped.signal);
       this.state.renewed(sentAt, reply.expiresInMs);
       this.#lastSuccess = sentAt;
-      this.#renewAfterMs = reply.renewAfterMs;
+      this.#renewAfterMs = paceMs(reply.renewAfterMs, reply.expiresInMs);
       this.renewed(sentAt, reply.expiresInMs);
       return null;
     } catch (error) {
@@ -84,6 +90,16 @@ export class Renewal {
     this.state.end(why);
     this.lost(why);
   }
+}
+
+async function renewOnce(
+  transport: Transport,
+  granted: Granted,
+  signal: AbortSignal,
+): Promise<{ readonly expiresInMs: number; readonly renewAfterMs: number }> {
+  if ("leaseId" in granted) return new Locks(transport).renew(granted.name, granted.leaseId, { signal });
+  const { lease } = await renewNode(transport, granted, signal);
+  return { expiresInMs: lease.expiresInMs, renewAfterMs: 0 };
 }
 
 export const outOfTime = (trouble: HoldfastError | null): string =>

@@ -6,9 +6,15 @@ import type { ErrorCode as WireErrorCode } from "../wire/errors.js";
 import type * as wireFields from "../wire/fields.js";
 import type * as wireJobs from "../wire/jobs.js";
 import type * as wireLocks from "../wire/locks.js";
+import type * as wireClaims from "../wire/node-claims.js";
+import type { NodeErrorCode } from "../wire/node-errors.js";
+import type { NodeLease as WireNodeLease } from "../wire/node-fields.js";
+import type { PolicyView } from "../wire/node-policy.js";
+import type * as wireNodes from "../wire/nodes.js";
 import type * as wireOperate from "../wire/operate.js";
 import type * as wireSessions from "../wire/sessions.js";
 import type { ErrorCode } from "./errors.js";
+import type * as nodes from "./nodes-replies.js";
 import type * as client from "./replies.js";
 import { camelKeys } from "./transport.js";
 
@@ -42,7 +48,7 @@ type OfErrors = "error" | "requestId" | "code";
 type OfDelays = OfErrors | "retryAfterMs";
 
 interface Compared {
-  errorCodes: Equal<WireErrorCode, Exclude<ErrorCode, "unreachable" | "not_holdfast">>;
+  errorCodes: Equal<WireErrorCode | NodeErrorCode, Exclude<ErrorCode, "unreachable" | "not_holdfast">>;
   holder: Same<wireLocks.Holder, client.Holder>;
   previous: Same<wireFields.PreviousHolder, client.PreviousHolder>;
   acquired: Same<wireLocks.Acquired, client.Acquired>;
@@ -69,6 +75,28 @@ interface Compared {
   keepalive: Same<wireSessions.KeepaliveReply, client.Keepalive>;
   session: Same<wireSessions.SessionView, client.Session>;
   whoami: Same<wireOperate.WhoAmI, client.WhoAmI>;
+  nodeErrorCodes: Equal<NodeErrorCode, nodes.NodeWireCode>;
+  nodeLease: Same<WireNodeLease, nodes.NodeLease>;
+  node: Same<wireNodes.NodeView, nodes.WorkNode>;
+  nodePage: Same<wireNodes.NodeList, nodes.NodePage>;
+  edgeAdded: Same<wireNodes.EdgeAdded, nodes.EdgeAdded>;
+  edgeRemoved: Same<wireNodes.EdgeRemoved, nodes.EdgeRemoved>;
+  unparked: Same<wireNodes.Unparked, nodes.Unparked>;
+  nodeHistory: Same<wireNodes.NodeHistory, nodes.HistoryPage>;
+  nodeClaimed: Same<wireClaims.NodeClaimed, nodes.NodeClaimed>;
+  nodeRenewed: Same<wireClaims.NodeRenewed, nodes.NodeRenewed>;
+  nodeExtended: Same<wireClaims.NodeExtended, nodes.NodeExtended>;
+  nodeReserved: Same<wireClaims.NodeReserved, nodes.NodeReserved>;
+  nodeReleased: Same<wireClaims.NodeReleased, nodes.NodeReleased>;
+  statusSet: Same<wireClaims.NodeStatusSet, nodes.StatusSet>;
+  nextClaimed: Same<wireClaims.WorkClaimed, nodes.NextClaimed>;
+  nothingFree: Same<wireClaims.NoWork, nodes.NothingFree>;
+  queue: Same<wireClaims.Queue, nodes.QueuePage>;
+  claimMany: Same<wireClaims.NodesClaimed, nodes.ForEach<nodes.NodeClaimed>>;
+  renewMany: Same<wireClaims.NodesRenewed, nodes.ForEach<nodes.NodeRenewed>>;
+  releaseMany: Same<wireClaims.NodesReleased, nodes.ForEach<nodes.NodeReleased>>;
+  /** The statuses' names are people's own. */
+  policy: Same<PolicyView, nodes.NodePolicy, "types">;
 }
 
 type Drifted = { [Key in keyof Compared]: [Compared[Key]] extends [never] ? Key : never }[keyof Compared];

@@ -148,6 +148,9 @@ export interface LostLease {
   readonly jobId: string;
   readonly leaseId: string;
   readonly owner?: string | null;
+  /** Who has it now, where anybody has. */
+  readonly holder?: Holder | null;
+  readonly expiresAt?: Date | null;
   readonly previous?: PreviousHolder | null;
   readonly code: string;
   readonly details: string;

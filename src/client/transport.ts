@@ -2,8 +2,9 @@
  * One call over `fetch`: a deadline for each attempt, and a bounded number of attempts where the same call may be
  * repeated. Whoever calls makes sure that a repeat is harmless, by a request id or by the call's nature.
  */
+import { onAbort } from "./aborting.js";
 import { sleep } from "./durations.js";
-import { type ErrorCode, HoldfastError, isTransient } from "./errors.js";
+import { type ErrorCode, HoldfastError, isTransient, notHoldfastText, refusalOf } from "./errors.js";
 
 export interface TransportOptions {
   /** As `http://127.0.0.1:4280`; a path in front is kept. */
@@ -19,7 +20,7 @@ export interface TransportOptions {
 }
 
 export interface CallOptions {
-  readonly method: "GET" | "POST" | "DELETE";
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
   readonly body?: Readonly<Record<string, unknown>>;
@@ -30,8 +31,12 @@ export interface CallOptions {
   readonly retries?: number;
   /** Statuses, besides 2xx, whose body is an answer and not an error. */
   readonly answers?: readonly number[];
+  /** Fields of a good answer, by which it is known to be Holdfast's; none: it has no body. */
+  readonly expects?: readonly string[];
+  /** What the lease is on, where the call is about one: it may be lost. */
+  readonly resource?: string;
   /** Told of an attempt whose outcome is not known, before the next. */
-  readonly onUncertain?: () => void;
+  readonly onUncertain?: (error: HoldfastError) => void;
 }
 
 export interface Reply {
@@ -53,6 +58,13 @@ export class Transport {
       throw new TypeError("token holds a character that no token has: a space, or a line break at its end?");
   }
 
+  /** The body of a good answer. */
+  async ask<Body extends object>(
+    call: CallOptions & { readonly expects: readonly (keyof Body & string)[] },
+  ): Promise<Body> {
+    return (await this.call(call)).body as Body;
+  }
+
   /** Repeats transient failures; throws HoldfastError, or the signal's reason. */
   async call(call: CallOptions): Promise<Reply> {
     const retries = call.retries ?? this.options.retries;
@@ -61,7 +73,7 @@ export class Transport {
         return await this.#attempt(call);
       } catch (error) {
         if (!isTransient(error) || attempt >= retries) throw error;
-        if (error.code !== "unavailable" && error.code !== "rate_limited") call.onUncertain?.();
+        if (error.code !== "unavailable" && error.code !== "rate_limited") call.onUncertain?.(error);
         await sleep(pauseMs(attempt, error), call.signal);
       }
     }
@@ -70,7 +82,9 @@ export class Transport {
   /** The response itself, for streams; an error status throws. */
   async open(call: CallOptions, signal: AbortSignal): Promise<Response> {
     const response = await this.#send(call, signal);
-    if (!response.ok) throw problemOf(response, await textOf(response));
+    if (!response.ok) throw this.#problemOf(call, response, await textOf(response));
+    const type = response.headers.get("content-type") ?? "";
+    if (!type.startsWith("text/event-stream")) throw this.notHoldfast(response, `content of type ${type}`);
     return response;
   }
 
@@ -80,20 +94,24 @@ export class Transport {
       () => late.abort(new Error("no reply in time")),
       this.options.timeoutMs + (call.waitMs ?? 0),
     );
-    const stop = (): void => late.abort(call.signal?.reason);
-    call.signal?.addEventListener("abort", stop, { once: true });
+    const forget = onAbort(call.signal, () => late.abort(call.signal?.reason));
     try {
       call.signal?.throwIfAborted();
       const response = await this.#send(call, late.signal);
       const text = await textOf(response);
-      if (!response.ok && !call.answers?.includes(response.status)) throw problemOf(response, text);
-      return { status: response.status, body: text === "" ? null : parse(response, text) };
+      if (!response.ok && !call.answers?.includes(response.status))
+        throw this.#problemOf(call, response, text);
+      const body = parsed(text);
+      const expected = response.ok ? call.expects : ["code", "details"];
+      if (body === undefined || (expected !== undefined && !isAsExpected(body, expected)))
+        throw this.notHoldfast(response, text);
+      return { status: response.status, body };
     } catch (error) {
       call.signal?.throwIfAborted();
       throw error instanceof HoldfastError ? error : this.unreachable(error);
     } finally {
       clearTimeout(timer);
-      call.signal?.removeEventListener("abort", stop);
+      forget();
     }
   }
 
@@ -116,6 +134,30 @@ export class Transport {
     } catch (error) {
       throw signal.aborted ? (signal.reason ?? error) : this.unreachable(error);
     }
+  }
+
+  /** The error that a reply stands for. */
+  #problemOf({ resource }: CallOptions, response: Response, text: string): HoldfastError {
+    const fields = problemFields(parsed(text));
+    const { code, details } = fields;
+    if (typeof code !== "string" || typeof details !== "string") return this.notHoldfast(response, text);
+    const problem = {
+      code: code as ErrorCode,
+      status: response.status,
+      requestId: response.headers.get("x-request-id"),
+      fields: { ...fields, retryAfterMs: fields["retryAfterMs"] ?? retryAfterOf(response) },
+    };
+    return refusalOf(details, problem, resource);
+  }
+
+  /** Somebody answers, in words that are not Holdfast's. */
+  notHoldfast(response: Response, text: string): HoldfastError {
+    return new HoldfastError(notHoldfastText(this.#base, response.status, text), {
+      code: "not_holdfast",
+      status: response.status,
+      requestId: null,
+      fields: { retryAfterMs: retryAfterOf(response) },
+    });
   }
 
   unreachable(error: unknown): HoldfastError {
@@ -152,45 +194,26 @@ async function textOf(response: Response): Promise<string> {
   return response.status === 204 ? "" : response.text();
 }
 
-function parse(response: Response, text: string): unknown {
+/** Undefined: it is no JSON. */
+function parsed(text: string): unknown {
   try {
-    return camelKeys(JSON.parse(text));
+    return text === "" ? null : camelKeys(JSON.parse(text));
   } catch {
-    throw notHoldfast(response, text);
+    return undefined;
   }
 }
 
-/** The error that a reply stands for. */
-function problemOf(response: Response, text: string): HoldfastError {
-  const requestId = response.headers.get("x-request-id");
-  let body: unknown = null;
-  try {
-    body = camelKeys(JSON.parse(text));
-  } catch {
-    // Told below.
-  }
-  const fields = Object(body) as Record<string, unknown>;
-  if (typeof fields["code"] !== "string" || typeof fields["details"] !== "string")
-    return notHoldfast(response, text);
-  return new HoldfastError(fields["details"], {
-    code: fields["code"] as ErrorCode,
-    status: response.status,
-    requestId,
-    fields: { ...fields, retryAfterMs: fields["retryAfterMs"] ?? retryAfterOf(response) },
-  });
+/** The fields of an error body. Under /v1 its code and message stand one level down, and its details are an object. */
+function problemFields(body: unknown): Readonly<Record<string, unknown>> {
+  const { error, ...fields } = Object(body) as Readonly<Record<string, unknown>>;
+  if (typeof error !== "object" || error === null) return Object(body) as Readonly<Record<string, unknown>>;
+  const { code, message, details } = error as Readonly<Record<string, unknown>>;
+  return { ...fields, ...(Object(details) as object), code, details: message };
 }
 
-function notHoldfast(response: Response, text: string): HoldfastError {
-  const shown = text.replace(/[^ -~]+/g, " ").slice(0, 120);
-  return new HoldfastError(
-    `The reply (status ${response.status}) is not one that Holdfast writes: is there a proxy, or another program, at this address? It says: ${shown}`,
-    {
-      code: "not_holdfast",
-      status: response.status,
-      requestId: null,
-      fields: { retryAfterMs: retryAfterOf(response) },
-    },
-  );
+function isAsExpected(body: unknown, fields: readonly string[]): boolean {
+  if (fields.length === 0) return body === null;
+  return typeof body === "object" && body !== null && fields.every((field) => field in body);
 }
 
 function retryAfterOf(response: Response): number | undefined {
@@ -210,14 +233,18 @@ function reasonOf(error: unknown): string {
   return cause?.code ?? cause?.message ?? (error instanceof Error ? error.message : String(error));
 }
 
-/** `expires_in_ms` → `expiresInMs`, and instants to dates, at every depth but within metadata. */
+/** `expires_in_ms` → `expiresInMs`, and instants to dates, at every depth but where the keys are people's own. */
 export function camelKeys(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(camelKeys);
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => [
       key.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
-      key === "metadata" ? inner : isInstant(key, inner) ? new Date(inner) : camelKeys(inner),
+      key === "metadata" || key === "statuses"
+        ? inner
+        : isInstant(key, inner)
+          ? new Date(inner)
+          : camelKeys(inner),
     ]),
   );
 }

@@ -2,6 +2,7 @@
  * Following changes: a stream of server-sent events that goes on over breaks. Each connection begins after the last
  * event that was heard, so nothing is missed or told twice; where that is no longer possible, `reset` says so.
  */
+import { onAbort } from "./aborting.js";
 import { sleep } from "./durations.js";
 import { HoldfastError, isTransient } from "./errors.js";
 import { segment } from "./path.js";
@@ -13,6 +14,8 @@ export interface WatchOptions {
   readonly name?: string | undefined;
   /** All locks whose names begin with this; every one if left out. */
   readonly prefix?: string | undefined;
+  /** Told why when the connection is broken and cannot be made again at once, and with null when it is there again. */
+  readonly onConnection?: ((trouble: HoldfastError | null) => void) | undefined;
   /** Ends the stream; the iterator then returns. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -23,7 +26,7 @@ const silenceMaxMs = 40_000;
 interface Message {
   readonly event: string;
   readonly id: string | null;
-  readonly data: string;
+  readonly content: WatchEvent;
 }
 
 /** Until the server was heard, trouble is repeated as often as with any call; from then on until the signal says stop. */
@@ -34,20 +37,30 @@ export async function* watch(
   let lastId: string | null = null;
   let hasTold = false;
   let failures = 0;
+  let isBroken = false;
   const isOver = (): boolean => options.signal?.aborted === true;
+  const tell = (trouble: HoldfastError | null): void => {
+    const wasBroken = isBroken;
+    isBroken = trouble !== null;
+    if (wasBroken !== isBroken) options.onConnection?.(trouble);
+  };
   while (!isOver()) {
     // A snapshot that broke off begins anew: what was told of it no longer counts.
     let beginsAnew = hasTold && lastId === null;
     let trouble: HoldfastError | null = null;
     try {
       for await (const message of connection(transport, options, lastId)) {
+        if (message === null) {
+          tell(null);
+          continue;
+        }
         failures = 0;
         if (message.event === "reconnect") break;
         if (beginsAnew) yield { event: "reset", observedAt: new Date() };
         beginsAnew = false;
         hasTold = true;
         if (message.id !== null) lastId = message.id;
-        yield camelKeys(JSON.parse(message.data)) as WatchEvent;
+        yield message.content;
         if (isOver()) return;
       }
     } catch (error) {
@@ -55,20 +68,22 @@ export async function* watch(
       if (!isTransient(error) || (!hasTold && failures >= transport.options.retries)) throw error;
       trouble = error;
       failures++;
+      tell(trouble);
     }
     // Also after an orderly end: a server that stops tells everybody at the same moment.
     await sleep(pauseMs(Math.max(failures, 1), trouble), options.signal).catch(() => {});
   }
 }
 
+/** One connection: null once it is made, then what comes. */
 async function* connection(
   transport: Transport,
   { name, prefix, signal }: WatchOptions,
   lastId: string | null,
-): AsyncGenerator<Message, void, undefined> {
+): AsyncGenerator<Message | null, void, undefined> {
   const cut = new AbortController();
   const stop = (): void => cut.abort(new Error("the stream fell silent"));
-  signal?.addEventListener("abort", stop, { once: true });
+  const forget = onAbort(signal, stop);
   let silence = setTimeout(stop, silenceMaxMs);
   try {
     const response = await transport.open(
@@ -80,6 +95,7 @@ async function* connection(
       },
       cut.signal,
     );
+    yield null;
     let text = "";
     for await (const chunk of chunksOf(response)) {
       clearTimeout(silence);
@@ -88,15 +104,19 @@ async function* connection(
       const blocks = text.split("\n\n");
       text = blocks.pop() ?? "";
       for (const block of blocks) {
-        const message = messageOf(block);
-        if (message !== null) yield message;
+        const { event, id, data } = fieldsOf(block);
+        // A comment, or an event without data.
+        if (data === "") continue;
+        const content = contentOf(data);
+        if (content === null) throw transport.notHoldfast(response, data);
+        yield { event, id, content };
       }
     }
   } catch (error) {
     throw error instanceof HoldfastError ? error : transport.unreachable(error);
   } finally {
     clearTimeout(silence);
-    signal?.removeEventListener("abort", stop);
+    forget();
     cut.abort();
   }
 }
@@ -111,8 +131,7 @@ async function* chunksOf(response: Response): AsyncGenerator<string, void, undef
   }
 }
 
-/** Null for a comment, or an event without data. */
-function messageOf(block: string): Message | null {
+function fieldsOf(block: string): { event: string; id: string | null; data: string } {
   let event = "message";
   let id: string | null = null;
   let data = "";
@@ -121,5 +140,15 @@ function messageOf(block: string): Message | null {
     else if (line.startsWith("id:")) id = line.slice(3).trim();
     else if (line.startsWith("data:")) data += line.slice(5).trim();
   }
-  return data === "" ? null : { event, id, data };
+  return { event, id, data };
+}
+
+/** Null: it is none that Holdfast writes. */
+function contentOf(data: string): WatchEvent | null {
+  try {
+    const content = camelKeys(JSON.parse(data));
+    return "event" in Object(content) ? (content as WatchEvent) : null;
+  } catch {
+    return null;
+  }
 }

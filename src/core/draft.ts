@@ -84,6 +84,13 @@ export class Draft {
     this.#after.set(key, record);
   }
 
+  /** Puts a record under a key that cannot be taken: nothing is looked up. */
+  insert<R extends AnyRecord>(key: Key<R>, record: R): void {
+    assertRecord(record);
+    if (!this.#before.has(key)) this.#before.set(key, null);
+    this.#after.set(key, record);
+  }
+
   emit(event: FeedEvent): void {
     this.events.push(event);
   }

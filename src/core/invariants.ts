@@ -2,7 +2,8 @@
  * What must be true of every record, checked after each read and before each write. A failure is a bug or a
  * damaged store, never a caller's mistake, so it throws.
  */
-import { tokenMax } from "./limits.js";
+import { blockersMax, edgesMax, tokenMax } from "./limits.js";
+import type { NodeRecord } from "./nodes/records.js";
 import type { AnyRecord, LockRecord, SessionRecord } from "./records.js";
 
 export class InvariantError extends Error {
@@ -15,6 +16,7 @@ export function assertRecord(record: AnyRecord): void {
   else if (record.kind === "floor") check(isToken(record.token), "floor token out of range", record.space);
   else if (record.kind === "request")
     check(isToken(record.token) && record.token > 0, "request without a token", record.requestId);
+  else if (record.kind === "node") assertNode(record);
 }
 
 function assertLock(lock: LockRecord): void {
@@ -44,6 +46,26 @@ function assertSession(session: SessionRecord): void {
       "session due later than its expiry",
       session.hash,
     );
+}
+
+function assertNode(node: NodeRecord): void {
+  const { claim, edges } = node;
+  const assigned = edges.filter((edge) => edge.type === "assigned");
+  check(assigned.length <= 1, "node with two assigned edges", node.id);
+  check(
+    edges.length <= edgesMax && node.blockedBy.length <= blockersMax,
+    "node with too many edges",
+    node.id,
+  );
+  check(node.blocking >= 0 && node.lapses >= 0, "node with a negative count", node.id);
+  check(
+    node.phase !== "terminal" || (node.parked === null && claim === null),
+    "parked or claimed though it is over",
+    node.id,
+  );
+  if (claim === null) return;
+  check(isToken(claim.token) && claim.token > 0, "claim without a token", node.id);
+  check(assigned[0]?.to === claim.by, "lease whose edge is missing", node.id);
 }
 
 const isToken = (token: number): boolean => Number.isSafeInteger(token) && token >= 0 && token <= tokenMax;

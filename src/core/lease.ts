@@ -6,6 +6,7 @@ import type { Draft } from "./draft.js";
 import { InvariantError } from "./invariants.js";
 import { everySpace, floorKey, lockKey, requestKey, sessionKey } from "./keys.js";
 import { tokenMax } from "./limits.js";
+import { freeNode } from "./nodes/freed.js";
 import type {
   EndedHow,
   FloorRecord,
@@ -103,6 +104,7 @@ export function endLease(draft: Draft, lock: LockRecord, how: EndedHow, end: End
   const lease = lock.lease;
   if (lease === null) throw new InvariantError(`no lease to end: ${lock.name}`);
   unbind(draft, lock.space, lease);
+  freeNode(draft, lock, how, end);
   const availableAt = how !== "released" && lease.delayMs > 0 ? end.at + lease.delayMs : 0;
   const delayed = availableAt >= draft.now;
   draft.emit({ ...eventOf(lock, lease, end.event, draft.now), expiresAt: end.at });

@@ -2,6 +2,7 @@
  * Every bound of the lease rules, with its unit and its reason. Bounds that an operator may want to move are
  * part of `Policy` and get their defaults here; the others are facts of the design.
  */
+import { type NodePolicy, nodePolicyDefault } from "./nodes/policy.js";
 
 /** Longest name, in UTF-8 bytes: fits a path of any repository worth locking, and an index key of every engine. */
 export const nameBytesMax = 256;
@@ -24,6 +25,17 @@ export const restoreTokenJump = 2 ** 40;
 /** Grants per millisecond and name that no engine reaches; makes the floor after a restore exceed any token since. */
 export const grantsPerMsMax = 1000;
 
+/** Longest node id, in characters: as a lease it is a name with `node:` before it. */
+export const nodeIdMax = 128;
+/** Edges of one node: bounds what a change of its status touches in one step. */
+export const edgesMax = 100;
+/** Blockers of one node: as edges, seen from the other side. */
+export const blockersMax = 100;
+/** Nodes behind a new `blocks` edge that are searched for a circle before it is refused as too deep to tell. */
+export const cycleSearchMax = 1000;
+/** Lost carriers that a node remembers: enough to see a pattern, and its history has them all. */
+export const carriersMax = 20;
+
 /** What an operator decides about leases. All durations in ms. */
 export interface Policy {
   /** Longest TTL of a lease. One day: a crashed worker must not look busy for longer. */
@@ -36,6 +48,8 @@ export interface Policy {
   readonly sessionRetentionMs: number;
   /** How long audit records are kept. */
   readonly auditRetentionMs: number;
+  /** The work graph's rules in spaces that have set none of their own. */
+  readonly nodes: NodePolicy;
 }
 
 const hourMs = 3_600_000;
@@ -46,4 +60,5 @@ export const policyDefault: Policy = {
   requestRetentionMs: 24 * hourMs,
   sessionRetentionMs: hourMs,
   auditRetentionMs: 365 * 24 * hourMs,
+  nodes: nodePolicyDefault,
 };

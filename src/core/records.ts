@@ -2,6 +2,8 @@
  * What Holdfast remembers. Records are immutable values: a change makes a new one. All instants (`…At`) are
  * engine time in whole milliseconds, see docs/architecture.md; 0 in `dueAt`, `gcAt`, `availableAt` means none.
  */
+import type { PolicyRecord } from "./nodes/policy.js";
+import type { HistoryRecord, NodeEvent, NodeRecord } from "./nodes/records.js";
 
 export type Metadata = string | { readonly [key: string]: unknown } | null;
 
@@ -157,7 +159,10 @@ export type AnyRecord =
   | FloorRecord
   | TokenRecord
   | TokenNameRecord
-  | AuditRecord;
+  | AuditRecord
+  | NodeRecord
+  | HistoryRecord
+  | PolicyRecord;
 
 /** What the change feed tells. */
 export interface LeaseEvent {
@@ -182,4 +187,7 @@ export interface TokenEvent {
   readonly id: string;
 }
 
-export type FeedEvent = LeaseEvent | TokenEvent;
+export type FeedEvent = LeaseEvent | TokenEvent | NodeEvent;
+
+export const isLeaseEvent = (event: FeedEvent): event is LeaseEvent =>
+  event.type !== "token" && event.type !== "ready";

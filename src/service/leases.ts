@@ -4,12 +4,13 @@
  */
 import { setMaxListeners } from "node:events";
 import { type AcquireFirstReply, decideAcquireFirst } from "../core/acquire.js";
-import type { Range } from "../core/decision.js";
+import type { Decision, Range, View } from "../core/decision.js";
 import { acquireKeys } from "../core/heirs.js";
 import { decideInspect, type InspectReply } from "../core/inspect.js";
-import { afterPrefix, everySpace, floorKey, lockKey, sessionKey, sortable } from "../core/keys.js";
+import { afterPrefix, everySpace, floorKey, type Key, lockKey, sessionKey, sortable } from "../core/keys.js";
 import { type Claim, holdingOf, quietUntil } from "../core/lease.js";
 import type { Policy } from "../core/limits.js";
+import type { NodeEvent } from "../core/nodes/records.js";
 import type { LockRecord, SessionRecord } from "../core/records.js";
 import type { Holding } from "../core/refusal.js";
 import {
@@ -32,6 +33,7 @@ import {
 import { systemTimer, type Timer } from "../store/clock.js";
 import type { Store } from "../store/store.js";
 import { type QueueLimits, Queues } from "./queues.js";
+import { ReadyPlaces } from "./ready-places.js";
 import { SessionCalls } from "./session-calls.js";
 import { heirsOf, Steps } from "./steps.js";
 import { Upkeep } from "./upkeep.js";
@@ -60,6 +62,9 @@ export class Leases {
   readonly sessions: SessionCalls;
   readonly upkeep: Upkeep;
   readonly counters = { granted: 0, refused: 0, released: 0 };
+  readonly readyPlaces = new ReadyPlaces();
+  /** Told when a node can be taken from now on; null: any of them may be. */
+  whenReady: (event: NodeEvent | null) => void = () => undefined;
   readonly #steps: Steps;
   readonly #waiting: Waiting;
   readonly #closing = new AbortController();
@@ -78,8 +83,11 @@ export class Leases {
     this.#steps = new Steps(store, this.queues, {
       due: (index, at) => this.upkeep.notice(index, at),
       ghost: (heir) => this.#waiting.ghost(heir),
+      ready: (sort) => this.readyPlaces.put(sort),
+      failed: () => this.readyPlaces.forget(),
     });
-    this.upkeep = new Upkeep(store, this.#steps, this.queues, policy, stopping, report, after);
+    const ready = (event: NodeEvent | null): void => this.whenReady(event);
+    this.upkeep = new Upkeep(store, this.#steps, this.queues, policy, stopping, report, after, ready);
     this.#waiting = new Waiting(
       this.#steps,
       this.queues,
@@ -95,6 +103,16 @@ export class Leases {
   /** Begins to look after what is in the store already. */
   start(): void {
     this.upkeep.start();
+  }
+
+  /** A step that no waiter for a name is served by: the work graph's, whose names none can wait for. */
+  run<Reply>(keys: readonly Key[], decide: (view: View) => Decision<Reply>): Promise<Reply> {
+    return this.#steps.run(keys, decide, () => []);
+  }
+
+  /** Aborted when the server stops. */
+  get stopping(): AbortSignal {
+    return this.#closing.signal;
   }
 
   /** Learns whether the data was restored: once, since that is only done while no server runs. */

@@ -13,6 +13,10 @@ export interface StepEvents {
   readonly due: (index: "due" | "gc", at: number) => void;
   /** A grant went to a waiter that is no longer there. */
   readonly ghost: (heir: Heir) => void;
+  /** A node can be taken from now on: its place in the index. */
+  readonly ready: (sort: string) => void;
+  /** What was decided may not have been written: nothing that was concluded from it holds. */
+  readonly failed: () => void;
 }
 
 export const heirsOf = (reply: { readonly heirs: readonly Heir[] }): readonly Heir[] => reply.heirs;
@@ -65,6 +69,7 @@ export class Steps {
     for (const { add } of writes)
       for (const { index, sort } of add)
         if (index === "due" || index === "gc") this.tell.due(index, Number(sort.slice(0, instantWidth)));
+        else if (index === "ready") this.tell.ready(sort);
   }
 
   #settle(heir: Heir): void {
@@ -77,6 +82,7 @@ export class Steps {
 
   /** Certainly not done: they wait on. Maybe done: they must ask again with their request id. */
   #failed(offered: readonly Waiter[], error: unknown): void {
+    this.tell.failed();
     if (!(error instanceof StoreError) || error.kind !== "unknown") {
       withdraw(offered);
       for (const waiter of offered) if (waiter.gone) this.queues.abandon(waiter);

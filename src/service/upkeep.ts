@@ -9,6 +9,7 @@ import { everySpace, floorKey, lockKey, sortableInstant } from "../core/keys.js"
 import type { Claim } from "../core/lease.js";
 import type { Policy } from "../core/limits.js";
 import { hasOverlap } from "../core/names.js";
+import type { NodeEvent } from "../core/nodes/records.js";
 import { decideClean, decideSweep } from "../core/sweep.js";
 import type { Timer } from "../store/clock.js";
 import type { Store } from "../store/store.js";
@@ -37,6 +38,8 @@ export class Upkeep {
     readonly stopping: AbortSignal,
     readonly report: (what: string, error: unknown) => void,
     readonly after: Timer,
+    /** A node can be taken from now on; null: any of them may be. */
+    readonly ready: (event: NodeEvent | null) => void,
   ) {
     const alarm = (run: () => Promise<number | null>, what: string): Alarm =>
       new Alarm(
@@ -137,8 +140,13 @@ export class Upkeep {
     try {
       const changes = this.store.changes(undefined, this.stopping);
       // What was freed while nobody followed.
-      if (again) await this.#serveAll();
+      if (again) {
+        this.ready(null);
+        await this.#serveAll();
+      }
       for await (const change of changes) {
+        if ("reset" in change) this.ready(null);
+        else if (change.event.type === "ready") this.ready(change.event);
         if (this.queues.size === 0) continue;
         if ("reset" in change) await this.#serveAll();
         else if (change.event.type === "released" || change.event.type === "expired")

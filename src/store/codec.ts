@@ -3,7 +3,14 @@
  * events, are written by position, the rest by name: half the bytes, and half the time to write and to read them.
  * Positions are part of the stored format: new fields go to the end, and what is missing there has a default.
  */
-import type { AnyRecord, FeedEvent, Lease, LeaseEvent, LockRecord } from "../core/records.js";
+import {
+  type AnyRecord,
+  type FeedEvent,
+  isLeaseEvent,
+  type Lease,
+  type LeaseEvent,
+  type LockRecord,
+} from "../core/records.js";
 
 export function encodeRecord(record: AnyRecord): string {
   return JSON.stringify(record.kind === "lock" ? lockRow(record) : record);
@@ -15,7 +22,7 @@ export function decodeRecord(text: string): AnyRecord {
 }
 
 export const encodeEvents = (events: readonly FeedEvent[]): string =>
-  JSON.stringify(events.map((event) => (event.type === "token" ? event : eventRow(event))));
+  JSON.stringify(events.map((event) => (isLeaseEvent(event) ? eventRow(event) : event)));
 
 export const decodeEvents = (text: string): FeedEvent[] =>
   (JSON.parse(text) as (FeedEvent | EventRow)[]).map((value) => ("type" in value ? value : eventOf(value)));

@@ -7,8 +7,10 @@
  * first pass says it can show; what it does not see, the second finds. Neither accuses a history that a correct
  * service can have produced, and a search that was given up is no acquittal: it is `unknown`, and counts as a failure.
  */
+import { checkConnections } from "./checker/connections.js";
 import { checkGrants } from "./checker/grants.js";
-import { isOp, ledgerOf, type NameFacts, type Noted } from "./checker/ledger.js";
+import { checkGraph } from "./checker/graph.js";
+import { isOp, type Ledger, ledgerOf, type NameFacts, type Noted } from "./checker/ledger.js";
 import type { Span } from "./checker/lifetimes.js";
 import { Model, type State } from "./checker/model.js";
 import { checkOverlaps } from "./checker/overlaps.js";
@@ -56,12 +58,14 @@ export function check(history: History): Verdict {
 
   checkSessions(ledger.sessions.values(), history, accuse);
   checkRequests(ledger.requests.values(), history, accuse);
+  checkAnswers(ledger, accuse);
   checkOverlaps(ledger, accuse);
+  const nodes = checkGraph(ledger, accuse);
   for (const name of ledger.names.values()) {
     checkGrants(name, ledger, accuse);
     checkQueue(name, ledger, accuse);
   }
-  violations.push(...checkWatches(ledger));
+  violations.push(...checkWatches(ledger), ...checkConnections(ledger));
 
   const accused = new Set(violations.filter(({ invariant }) => invariant !== "I29").map(({ name }) => name));
   for (const name of ledger.names.values()) {
@@ -72,7 +76,17 @@ export function check(history: History): Verdict {
     const stuck: Stuck = { ...finding, name, model: new Model(name, ledger) };
     accuse(whichPromise(stuck), name.name, [stuck.noted], whyStuck(stuck));
   }
-  return { names: ledger.names.size, operations: history.operations.length, violations, unknown };
+  return { names: ledger.names.size + nodes, operations: history.operations.length, violations, unknown };
+}
+
+/** I20: only a failure is uncertain; who is told that it is done is told what. */
+function checkAnswers({ history: { operations } }: Ledger, accuse: Accuse): void {
+  operations.forEach((operation, index) => {
+    const { call, reply } = operation;
+    if (reply.kind !== "unknown" || reply.isHollow !== true) return;
+    const noted = { ...operation, index };
+    accuse("I20", "name" in call ? call.name : call.op, [noted], `an answer that is none: ${told(noted)}`);
+  });
 }
 
 /** Which invariant an operation breaks that has no place in any order, if the state is what came before it. */

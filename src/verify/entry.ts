@@ -1,7 +1,7 @@
 /** `holdfast/verify`: run the workloads against a service, or judge a history of your own. */
 export { check, type Verdict, type Violation } from "./check.js";
 export { VerifyError } from "./error.js";
-export type { Call, History, LeaseRef, Operation, Reply, Seen } from "./history.js";
+export type { Call, History, LeaseRef, Operation, Reply, Seen, Timely } from "./history.js";
 export { HttpLab, type HttpLabOptions, type Principal } from "./http/lab.js";
 export { type Load, Pace } from "./http/pace.js";
 export type { Caller, Lab, Run, Tally, Workload } from "./lab.js";
@@ -12,6 +12,7 @@ export {
   type Contacted,
   type Dismissed,
   type Latency,
+  type LeftOut,
   type LossRate,
   type LossRates,
   lossRates,

@@ -6,6 +6,8 @@
  * a time: its next call begins after the reply of the one before, or after it gave up on it.
  */
 
+import type { NodeCall, NodeReply } from "./node-calls.js";
+
 /** Names a lease as the caller knows it: the secret lease id, or any stand-in that is the same for the same lease. */
 export type LeaseRef = string;
 
@@ -31,9 +33,11 @@ export type Call =
   | { readonly op: "read"; readonly name: string }
   | { readonly op: "open"; readonly ttlMs: number }
   | { readonly op: "keepalive"; readonly session: string }
-  | { readonly op: "end"; readonly session: string };
+  | { readonly op: "end"; readonly session: string }
+  | NodeCall;
 
 export type Reply =
+  | NodeReply
   /** Acquire: the lease is the caller's. Renew: it still is. */
   | {
       readonly kind: "granted";
@@ -43,7 +47,12 @@ export type Reply =
       readonly leftMs: number;
     }
   /** Acquire: another has it, and who, by fencing token; null where the name itself is free (a lease that overlaps). */
-  | { readonly kind: "held"; readonly token: number | null }
+  | {
+      readonly kind: "held";
+      readonly token: number | null;
+      /** The name that overlaps, where the reply says it; null: one that the caller must not know of. */
+      readonly overlapping?: string | null;
+    }
   /** Acquire: nobody may have it yet (a lock delay, or the quiet time after a restore). */
   | { readonly kind: "delayed" }
   /** Renew, release: this lease is over or never was. Acquire: what this request id was granted is over. */
@@ -60,11 +69,18 @@ export type Reply =
   /** Refused without effect, now and later: any other 4xx, 429, or 503 `unavailable`. */
   | { readonly kind: "refused"; readonly code: string }
   /** May have been done: a lost reply, a timeout, 503 `unknown_outcome`. */
-  | { readonly kind: "unknown"; readonly why: string };
+  | {
+      readonly kind: "unknown";
+      readonly why: string;
+      /** It was answered as done, without saying what: an answer that is none. */
+      readonly isHollow?: true;
+    };
 
 /** A copy of a request that the network made is an operation of its own. */
 export interface Operation {
   readonly process: string;
+  /** Who wrote it down, where several did: one that stands still notes neither replies nor events. */
+  readonly recorder?: string;
   /** Who asks, as the service knows it: request ids and sessions belong to a principal. */
   readonly principal: string;
   readonly call: Call;
@@ -77,10 +93,27 @@ export interface Operation {
 /** One event of a watch, as it arrived. */
 export interface Seen {
   readonly stream: string;
+  /** As that of an operation. */
+  readonly recorder?: string;
   readonly at: number;
-  /** `snapshot`: the state when the stream began; `reset`: the stream says that it may have missed something. */
-  readonly event: "snapshot" | "synced" | "acquired" | "renewed" | "released" | "expired" | "reset";
+  /**
+   * `snapshot`: the state when the stream began; `reset`: the stream says that it may have missed something.
+   * `opened` and `closed` are the recorder's own marks of a connection: when it was asked for, if the service took it,
+   * and when it ended, on whichever side. Where there are none, nothing is judged that depends on them.
+   */
+  readonly event:
+    | "opened"
+    | "closed"
+    | "snapshot"
+    | "synced"
+    | "acquired"
+    | "renewed"
+    | "released"
+    | "expired"
+    | "reset";
+  /** Of `opened`: the place that it was asked to go on from. */
   readonly id: string | null;
+  /** Of `opened`: what the names that it follows begin with. */
   readonly name: string;
   readonly token: number;
 }
@@ -99,4 +132,13 @@ export interface History {
    * answers `delayed`, and what the backup did not know is forgotten: leases, sessions, request ids, never tokens.
    */
   readonly quiet?: readonly { readonly from: number; readonly to: number }[];
+  /** What is known of the way to the service; where nothing is, nobody is accused of being late. */
+  readonly timely?: Timely;
+}
+
+export interface Timely {
+  /** How long one request, reply or event may be on its way while others pass, in ms. */
+  readonly transitMs: number;
+  /** A stream that comes back to a place that it was told within this time is not told `reset`, in ms. */
+  readonly keptMs: number;
 }

@@ -27,6 +27,13 @@ export interface Lab {
   readonly watch: (stream: string, prefix: string, signal: AbortSignal) => Promise<number>;
   /** What this run's names begin with. */
   readonly prefix: string;
+  /** Nobody else works in this space: a name that stands in everybody's way may be taken. */
+  readonly isAlone?: boolean;
+  /**
+   * Adds a type of nodes of the run's own to the work graph, with statuses and short claim times as a workload needs
+   * them, and resolves with its name. Missing where there is no work graph, or nobody who may change its policy.
+   */
+  readonly nodeType?: (() => Promise<string>) | undefined;
   /** Aborted when the run's time is up: begin nothing new, finish soon. */
   readonly over: AbortSignal;
 }
@@ -37,6 +44,12 @@ export type Tally = Readonly<Record<string, number>>;
 export interface Workload {
   readonly name: string;
   readonly says: string;
+  /** It works on nodes: its lab must have a type for them. */
+  readonly needsGraph?: boolean;
+  /** What stands before the run's prefix in its names, such as `path:`; nothing where none are given. */
+  readonly kinds?: readonly string[];
+  /** Which names are its own, where others than those that begin so are. */
+  readonly owns?: (name: string, prefix: string) => boolean;
   /** Runs until `lab.over`, then lets go of what it holds. */
   readonly run: (lab: Lab) => Promise<Tally>;
   /** By situation: how often it must have been reached in a run of a minute. */
@@ -46,6 +59,10 @@ export interface Workload {
   /** By situation that must never be reached: which invariant it would break. */
   readonly never?: Readonly<Record<string, string>>;
 }
+
+/** Whether a workload that runs under the prefix uses the name. */
+export const isOwnName = ({ owns }: Workload, name: string, prefix: string): boolean =>
+  owns === undefined ? name.startsWith(prefix) : owns(name, prefix);
 
 /** One run, ready to be judged. */
 export interface Run {

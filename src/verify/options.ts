@@ -17,10 +17,12 @@ export interface VerifyOptions {
   readonly workloads?: readonly Workload[];
   readonly seed?: number;
   readonly load?: Load;
+  /** Goes on until the time is up though a violation was found. */
+  readonly keepGoing?: boolean;
   /** Aborted to end the run early; it still cleans up and judges what it has. */
   readonly signal?: AbortSignal;
-  /** Called when everything has been looked at that could keep the run from beginning. */
-  readonly onBegin?: () => void;
+  /** Called when everything has been looked at that could keep the run from beginning, with what will run. */
+  readonly onBegin?: (workloads: readonly Workload[]) => void;
   readonly onProgress?: (progress: Progress) => void;
 }
 

@@ -1,13 +1,26 @@
 /** Writes a history while it happens. */
-import type { History, Operation, Seen } from "./history.js";
+import type { History, Operation, Seen, Timely } from "./history.js";
+
+/** An operation that is under way. */
+export type Asking = Omit<Operation, "ended" | "reply">;
 
 export class Recorder {
   readonly #operations: Operation[] = [];
   readonly #seen: Seen[] = [];
+  readonly #asking = new Set<Asking>();
 
   #lost = 0;
 
-  constructor(readonly clockBoundMs: number) {}
+  constructor(
+    readonly clockBoundMs: number,
+    readonly timely?: Timely,
+  ) {}
+
+  /** What is asked, until it is over: a history that is looked at meanwhile must not leave it out. */
+  asking(asking: Asking): { readonly over: () => void } {
+    this.#asking.add(asking);
+    return { over: () => void this.#asking.delete(asking) };
+  }
 
   /** Operations are kept in the order in which they ended. */
   operation(operation: Operation): void {
@@ -23,12 +36,31 @@ export class Recorder {
     return this.#operations;
   }
 
+  get seen(): readonly Seen[] {
+    return this.#seen;
+  }
+
+  /** What is under way, as if no reply were to come. */
+  get underWay(): readonly Operation[] {
+    return [...this.#asking].map((asking) => ({
+      ...asking,
+      ended: Number.POSITIVE_INFINITY,
+      reply: { kind: "unknown", why: "under way" },
+    }));
+  }
+
   /** How many replies were lost. */
   get lost(): number {
     return this.#lost;
   }
 
   history(): History {
-    return { operations: [...this.#operations], seen: [...this.#seen], clockBoundMs: this.clockBoundMs };
+    const { clockBoundMs, timely } = this;
+    return {
+      operations: [...this.#operations],
+      seen: [...this.#seen],
+      clockBoundMs,
+      ...(timely === undefined ? {} : { timely }),
+    };
   }
 }

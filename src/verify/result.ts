@@ -52,6 +52,12 @@ export interface Dismissed {
   readonly fromMs: number;
 }
 
+/** A workload that could not run here. */
+export interface LeftOut {
+  readonly workload: string;
+  readonly why: string;
+}
+
 export interface Result extends Contacted {
   readonly url: string;
   readonly principals: readonly string[];
@@ -62,8 +68,11 @@ export interface Result extends Contacted {
   readonly durationMs: number;
   /** Ended by the caller before its time. */
   readonly interrupted: boolean;
+  /** Ended before its time because a violation was found. */
+  readonly endedEarly: boolean;
   readonly outcome: Outcome;
   readonly workloads: readonly WorkloadResult[];
+  readonly leftOut?: readonly LeftOut[];
   /** Names that were still held after the run had let go of everything and waited; null: it could not look. */
   readonly leftBehind: readonly string[] | null;
 }
@@ -130,7 +139,7 @@ export function outcomeOf(
 function latencyOf(operations: readonly Operation[]): Latency[] {
   const byOp = new Map<Call["op"], number[]>();
   for (const { call, began, ended } of operations) {
-    if (!Number.isFinite(ended) || (call.op === "acquire" && call.waitMs > 0)) continue;
+    if (!Number.isFinite(ended) || ("waitMs" in call && call.waitMs > 0)) continue;
     const times = byOp.get(call.op) ?? [];
     byOp.set(call.op, times);
     times.push(ended - began);

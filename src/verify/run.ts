@@ -4,16 +4,26 @@
  */
 import { randomBytes } from "node:crypto";
 import { check } from "./check.js";
+import { VerifyError } from "./error.js";
 import type { History } from "./history.js";
 import { monotonicMs, sleep } from "./http/clock.js";
 import { Contact } from "./http/contact.js";
 import { Exchange } from "./http/exchange.js";
 import { HttpLab, type Principal } from "./http/lab.js";
+import { graphAdmin } from "./http/node-type.js";
 import { type Load, Pace } from "./http/pace.js";
 import { emptied, introduced } from "./http/service.js";
 import type { Run, Tally, Workload } from "./lab.js";
+import { Lookout, type Watched } from "./lookout.js";
 import { type Checked, checked, type Progress, type VerifyOptions } from "./options.js";
-import { type Contacted, judged, outcomeOf, type Result, type WorkloadResult } from "./result.js";
+import {
+  type Contacted,
+  judged,
+  type LeftOut,
+  outcomeOf,
+  type Result,
+  type WorkloadResult,
+} from "./result.js";
 import { seedFor } from "./seed.js";
 
 /** About half of what a server with default settings lets one bearer token ask. */
@@ -43,18 +53,22 @@ export async function verify(given: VerifyOptions): Promise<Result> {
   const labs: HttpLab[] = [];
   try {
     const bearers = bearersOf(options);
-    const principals = await introduced(exchange, url, bearers, prefix);
-    options.onBegin?.();
+    const prefixes = prefixesOf(options.workloads, prefix);
+    const principals = await introduced(exchange, url, bearers, prefixes);
+    const { admin, leftOut } = await graphOr(exchange, options, principals);
+    const workloads = options.workloads.filter(({ name }) => !leftOut.some((one) => one.workload === name));
+    options.onBegin?.(workloads);
     const over = new AbortController();
     const contact = new Contact(() => over.abort());
     const startedAt = new Date().toISOString();
     const beganAt = monotonicMs();
-    const running = await driven(options, { seed, prefix, principals, labs, beganAt, over, contact });
+    const plan = { seed, prefix, principals, admin, labs, beganAt, over, contact };
+    const { running, endedEarly } = await driven({ ...options, workloads }, plan);
     const durationMs = monotonicMs() - beganAt;
     const leftBehind = await emptied(exchange, {
       // Another may still be taken where one was not.
       principal: principals.find(({ name }) => !contact.dismissed.has(name)) ?? firstOf(principals),
-      prefix,
+      prefixes,
       contact,
       letGo: async (until) => {
         for (const lab of labs) await lab.letGo(until);
@@ -64,7 +78,7 @@ export async function verify(given: VerifyOptions): Promise<Result> {
     const contacted = contactedFrom(contact, beganAt, (name) => {
       return bearers[principals.findIndex((one) => one.name === name)]?.called ?? name;
     });
-    const workloads = await judgements(options, running, durationMs, beganAt);
+    const results = await judgements(options, running, durationMs, beganAt);
     return {
       url,
       principals: principals.map(({ name }) => name),
@@ -73,9 +87,11 @@ export async function verify(given: VerifyOptions): Promise<Result> {
       startedAt,
       durationMs,
       interrupted: signal?.aborted === true,
-      outcome: outcomeOf(workloads, leftBehind, contacted),
+      endedEarly,
+      outcome: outcomeOf(results, leftBehind, contacted),
       ...contacted,
-      workloads,
+      workloads: results,
+      leftOut,
       leftBehind,
     };
   } finally {
@@ -129,10 +145,28 @@ function contactedFrom(contact: Contact, beganAt: number, called: (name: string)
   };
 }
 
+/** Who may add a type of nodes; workloads that cannot do without are left out. */
+async function graphOr(
+  exchange: Exchange,
+  { workloads, url }: Checked,
+  principals: readonly Principal[],
+): Promise<{ readonly admin: Principal | null; readonly leftOut: readonly LeftOut[] }> {
+  const wanted = workloads.filter(({ needsGraph }) => needsGraph === true);
+  if (wanted.length === 0) return { admin: null, leftOut: [] };
+  const found = await graphAdmin(exchange, principals);
+  if ("admin" in found) return { admin: found.admin, leftOut: [] };
+  const { why } = found;
+  if (wanted.length === workloads.length)
+    throw new VerifyError(`${url}: ${wanted.map(({ name }) => name).join(", ")}: ${why}`, "refused");
+  return { admin: null, leftOut: wanted.map(({ name }) => ({ workload: name, why })) };
+}
+
 interface Plan {
   readonly seed: number;
   readonly prefix: string;
   readonly principals: readonly Principal[];
+  /** Null: no workload needs one. */
+  readonly admin: Principal | null;
   readonly beganAt: number;
   /** Filled here, closed by whoever made the plan. */
   readonly labs: HttpLab[];
@@ -141,10 +175,18 @@ interface Plan {
   readonly contact: Contact;
 }
 
-/** Runs all workloads until the time is up or the signal comes, and until each has ended. */
-async function driven(options: Checked, plan: Plan): Promise<Running[]> {
+/** Where the run's names are. */
+const prefixesOf = (workloads: readonly Workload[], prefix: string): string[] => [
+  ...new Set(["", ...workloads.flatMap(({ kinds = [] }) => kinds)].map((kind) => `${kind}${prefix}`)),
+];
+
+/** Runs all workloads until the time is up, the signal comes or a violation is found, and until each has ended. */
+async function driven(
+  options: Checked,
+  plan: Plan,
+): Promise<{ readonly running: Running[]; readonly endedEarly: boolean }> {
   const { url, durationMs, signal, workloads } = options;
-  const { seed, prefix, principals, labs, over, contact } = plan;
+  const { seed, prefix, principals, admin, labs, over, contact } = plan;
   const pace = new Pace(options.load ?? loadDefault);
   const ends = new AbortController();
   const end = (): void => ends.abort();
@@ -163,6 +205,7 @@ async function driven(options: Checked, plan: Plan): Promise<Running[]> {
     const lab = new HttpLab({
       url,
       principals,
+      ...(admin === null ? {} : { admin }),
       prefix: `${prefix}${workload.name}/`,
       seed: seedFor(seed, workload.name),
       over: over.signal,
@@ -173,15 +216,29 @@ async function driven(options: Checked, plan: Plan): Promise<Running[]> {
     labs.push(lab);
     return { workload, lab, tally: workload.run(lab) };
   });
+  let endedEarly = false;
+  const lookout =
+    options.keepGoing === true
+      ? null
+      : new Lookout(running.map(watched), () => {
+          endedEarly = !over.signal.aborted;
+          stop();
+        });
   try {
     // One that fails ends the others, and fails the run once nothing of it is left.
     await Promise.allSettled(running.map(({ tally }) => tally.catch(stop)));
-    return running;
+    return { running, endedEarly };
   } finally {
+    await lookout?.close();
     for (const timer of timers) clearTimeout(timer);
     signal?.removeEventListener("abort", stop);
   }
 }
+
+const watched = ({ workload, lab }: Running): Watched => ({
+  workload: workload.name,
+  recorder: lab.recorder,
+});
 
 async function judgements(
   options: Checked,

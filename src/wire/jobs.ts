@@ -29,6 +29,7 @@ import {
   type WireLimits,
   waitSeconds,
 } from "./fields.js";
+import { Holder } from "./locks.js";
 
 const outcomes = ["done", "failed", "abandoned"] as const;
 
@@ -201,6 +202,8 @@ export type HeartbeatReply = Static<typeof HeartbeatReply>;
 const lostFields = {
   job_id: Type.String(),
   owner: Type.Optional(nullable(Type.String(), "The current owner, if any.")),
+  holder: Type.Optional(nullable(Holder, "Who that is, where anybody is.")),
+  expires_at: Type.Optional(nullable(instant, "Until when the current owner has it, unless renewed.")),
   previous: Type.Optional(
     nullable(PreviousHolder, "How the lease ended; after a force release also who and why."),
   ),

@@ -25,7 +25,7 @@ import { problem, type Replies, type Route } from "./route.js";
 
 const notCurrent: Replies = {
   400: problem(
-    "`lease_not_current`: another lease or principal holds it. Also `invalid_ttl`, `invalid_input`.",
+    "`lease_not_current`: another lease or principal holds it; `holder` and `expires_at` say who and until when. Also `invalid_ttl`, `invalid_input`.",
   ),
   404: problem("`lease_not_current`: the lock is free, or the lease expired."),
 };

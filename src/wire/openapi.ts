@@ -5,6 +5,7 @@
 import type { TSchema } from "typebox";
 import { errorMeanings } from "./errors.js";
 import { pageSizePattern } from "./fields.js";
+import { nodeErrorMeanings } from "./node-errors.js";
 import type { Reply, RequestHeader, Route, Tag } from "./route.js";
 
 type Json = Record<string, unknown>;
@@ -19,6 +20,7 @@ const tags: Record<Tag, string> = {
   locks: "Named leases with fencing tokens.",
   jobs: "The same leases in the words of work: claim, heartbeat, owner, release.",
   sessions: "One keepalive for all the leases of a worker.",
+  nodes: "Claims on a work graph: a durable edge says who carried it, a lease who is on it now.",
   tokens: "Who may call. For admins.",
   operate: "Health, metrics, audit, backup.",
 };
@@ -31,6 +33,10 @@ const pathParameters: Record<string, Json> = {
     example: "deploy-main",
   },
   "jobs.id": { description: "The job's id: job `issue-1842` is lock `issue-1842`.", example: "issue-1842" },
+  "nodes.id": {
+    description: "The node's id: `a–z 0–9 -`. Its lease is the lock `node:<id>`.",
+    example: "task-api-rate-limits",
+  },
   "sessions.id": { description: "The session's id. Secret.", example: "ss_7Qm2" },
   "tokens.id": { description: "The token's id, as listed; not the secret.", example: "tk_9f3a" },
 };
@@ -85,14 +91,21 @@ export function openapi(routes: readonly Route[], info: ApiInfo): Json {
   };
 }
 
+interface Meaning {
+  readonly statuses: readonly number[];
+  readonly meaning: string;
+}
+
 function intro(): string {
-  const codes = Object.entries(errorMeanings).map(
-    ([code, { statuses, meaning }]) => `- \`${code}\` (${statuses.join(", ")}): ${meaning}`,
-  );
+  const listed = (meanings: Readonly<Record<string, Meaning>>): string =>
+    Object.entries(meanings)
+      .map(([code, { statuses, meaning }]) => `- \`${code}\` (${statuses.join(", ")}): ${meaning}`)
+      .join("\n");
   return [
     "One live owner per job: leases with fencing tokens over HTTP.",
     "An empty body counts as `{}`. Unknown fields in requests are refused; replies may gain fields.",
-    `Error codes:\n\n${codes.join("\n")}`,
+    `Error codes:\n\n${listed(errorMeanings)}`,
+    `Error codes under \`/v1\`:\n\n${listed(nodeErrorMeanings)}`,
   ].join("\n\n");
 }
 

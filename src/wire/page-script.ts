@@ -125,7 +125,7 @@ export const pageScript = `
     var box = el("details", "operation");
     box.id = op.operationId;
     box.append(el("summary", "",
-      el("span", "method " + (method === "get" || method === "post" || method === "delete" ? method : ""), method.toUpperCase()),
+      el("span", "method " + (["get", "post", "put", "delete"].indexOf(method) >= 0 ? method : ""), method.toUpperCase()),
       el("code", "path", path), el("span", "what", op.summary), el("span", "access", op["x-access"])));
     box.append(prose(op.description), curl(doc, method, path, op));
     var parameters = (op.parameters || []).map(function (p) { return resolve(doc, p); });
@@ -146,7 +146,7 @@ export const pageScript = `
       box.append(line);
       var types = Object.keys(reply.content || {});
       // The error body is the same everywhere; its table would drown the rest.
-      var errorOnly = types[0] && (reply.content[types[0]].schema.$ref || "").endsWith("/Error");
+      var errorOnly = types[0] && /[/](Node)?Error$/.test(reply.content[types[0]].schema.$ref || "");
       if (!types[0] || errorOnly) return;
       if (types[0] !== "application/json") box.append(el("p", "", el("code", "", types[0])));
       schemaTables(doc, reply.content[types[0]].schema).forEach(function (t) { box.append(t); });

@@ -64,7 +64,7 @@ test("the page shows every route with its curl line, fields and replies", async 
   assert.equal(version.text, "1.2.3");
   assert.deepEqual(
     nav.children.map((link) => (typeof link === "string" ? link : link.text)),
-    ["locks", "jobs", "sessions", "tokens", "operate"],
+    ["locks", "jobs", "sessions", "nodes", "tokens", "operate"],
   );
   const boxes = new Map([...main.all()].filter((node) => node.id !== "").map((node) => [node.id, node.text]));
   for (const route of table) assert.ok(boxes.get(route.id)?.includes(route.path), route.id);

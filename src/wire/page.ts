@@ -7,9 +7,11 @@ import { pageScript } from "./page-script.js";
 
 const style = `
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #d9dee6; --paper: #fff; --panel: #f5f7fa;
-  --link: #0b5cad; --get: #0b5cad; --post: #1a7f4b; --delete: #b3261e; }
+  --link: #0b5cad; --get: #0b5cad; --post: #1a7f4b; --put: #8a5a00;
+  --delete: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e8ee; --soft: #9aa5b4; --line: #333c48; --paper: #12161c;
-  --panel: #1b212a; --link: #7ab7f5; --get: #7ab7f5; --post: #6ccf9b; --delete: #f2938c; } }
+  --panel: #1b212a; --link: #7ab7f5; --get: #7ab7f5; --post: #6ccf9b; --put: #e0b45c;
+  --delete: #f2938c; } }
 body { margin: 0 auto; max-width: 60rem; padding: 1rem; background: var(--paper); color: var(--ink);
   font: 16px/1.5 system-ui, sans-serif; }
 header { display: flex; flex-wrap: wrap; align-items: baseline; gap: .25rem 1rem; }
@@ -23,7 +25,7 @@ p { margin: .25rem 0; }
 summary { cursor: pointer; }
 summary > * { margin-right: .75rem; }
 .method { display: inline-block; min-width: 4rem; font-weight: 700; }
-.get { color: var(--get); } .post { color: var(--post); } .delete { color: var(--delete); }
+.get { color: var(--get); } .post { color: var(--post); } .put { color: var(--put); } .delete { color: var(--delete); }
 .path { font-weight: 600; } .access, #version, .bounds { color: var(--soft); font-size: .85rem; }
 .required, .s4, .s5, .failed { color: var(--delete); } .required { font-size: .8rem; }
 .status { font-weight: 700; } .s2 { color: var(--post); } .shape { font-weight: 600; margin-top: .5rem; }

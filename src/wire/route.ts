@@ -40,6 +40,27 @@ export const routeIds = [
   "metrics",
   "openapi",
   "docs",
+  "createNode",
+  "listNodes",
+  "getNode",
+  "updateNode",
+  "addEdge",
+  "removeEdge",
+  "nodeHistory",
+  "unparkNode",
+  "getPolicy",
+  "setPolicy",
+  "claimNode",
+  "renewNode",
+  "extendNode",
+  "reserveNode",
+  "releaseNode",
+  "setNodeStatus",
+  "listQueue",
+  "nextWork",
+  "claimNodes",
+  "renewNodes",
+  "releaseNodes",
 ] as const;
 export type RouteId = (typeof routeIds)[number];
 
@@ -48,9 +69,10 @@ export type Access = "open" | "observer" | "worker" | "admin" | "operator";
 
 /**
  * Where the names stand that a token's scopes are matched against. `prefix` and `none` name nothing exactly:
- * a list shows only what the scopes allow.
+ * a list shows only what the scopes allow. `node` is an id, whose lease is `node:<id>`; of
+ * `nodes`, each is judged for itself.
  */
-export type Naming = "path" | "candidates" | "leases" | "prefix" | "none";
+export type Naming = "path" | "node" | "nodes" | "candidates" | "leases" | "prefix" | "none";
 
 /**
  * What may be refused under overload: `look` first, then `take`, `keep` only after those, because a refused
@@ -59,7 +81,7 @@ export type Naming = "path" | "candidates" | "leases" | "prefix" | "none";
  */
 export type Load = "keep" | "take" | "look" | "operate";
 
-export type Tag = "locks" | "jobs" | "sessions" | "tokens" | "operate";
+export type Tag = "locks" | "jobs" | "sessions" | "nodes" | "tokens" | "operate";
 
 /** Request headers that mean something beyond plain HTTP. */
 export type RequestHeader = "Idempotency-Key" | "Last-Event-ID" | "Holdfast-Space";
@@ -77,7 +99,7 @@ export interface Route {
   /** OpenAPI operationId. */
   readonly id: RouteId;
   readonly tag: Tag;
-  readonly method: "GET" | "POST" | "DELETE";
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
   /** OpenAPI style: `/locks/{name}/acquire`. */
   readonly path: string;
   readonly summary: string;

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { Ajv } from "ajv";
 import { errorCodes, errorMeanings } from "./errors.js";
 import { wireLimitsDefault } from "./fields.js";
+import { nodeErrorCodes, nodeErrorMeanings } from "./node-errors.js";
 import { routeIds } from "./route.js";
 import { type RouteId, routes } from "./routes.js";
 
@@ -26,7 +27,7 @@ test("who may call what", () => {
   );
   assert.deepEqual(
     idsWhere((route) => route.access === "admin"),
-    ["forceReleaseLock", "createToken", "listTokens", "revokeToken", "rotateToken", "listAudit"],
+    ["forceReleaseLock", "createToken", "listTokens", "revokeToken", "rotateToken", "listAudit", "setPolicy"],
   );
   assert.deepEqual(
     idsWhere((route) => route.access === "operator"),
@@ -52,11 +53,30 @@ test("what keeps a lease alive or frees one is kept under load", () => {
       "releaseJob",
       "keepaliveSession",
       "deleteSession",
+      "renewNode",
+      "extendNode",
+      "reserveNode",
+      "releaseNode",
+      "setNodeStatus",
+      "renewNodes",
+      "releaseNodes",
     ],
   );
   assert.deepEqual(
     idsWhere((route) => route.load === "take"),
-    ["acquireLock", "claimJob", "claimAnyJob", "createSession"],
+    [
+      "acquireLock",
+      "claimJob",
+      "claimAnyJob",
+      "createSession",
+      "createNode",
+      "updateNode",
+      "addEdge",
+      "removeEdge",
+      "claimNode",
+      "nextWork",
+      "claimNodes",
+    ],
   );
 });
 
@@ -64,13 +84,14 @@ test("a route that names something in its path has the parameter, and the other 
   for (const route of table) {
     const inPath = /^\/(locks|jobs)\/\{/.test(route.path);
     assert.equal(route.names === "path", inPath, route.id);
+    if (/^\/v1\/nodes\/\{/.test(route.path)) assert.equal(route.names, "node", route.id);
   }
 });
 
 test("every claiming route takes an idempotency key", () => {
   assert.deepEqual(
     idsWhere((route) => route.headers?.includes("Idempotency-Key") ?? false),
-    ["acquireLock", "claimJob", "claimAnyJob"],
+    ["acquireLock", "claimJob", "claimAnyJob", "claimNode", "nextWork", "claimNodes"],
   );
 });
 
@@ -111,6 +132,7 @@ test("every schema compiles in strict mode and accepts its own examples", () => 
 
 test("every error code has a meaning and a status", () => {
   assert.deepEqual(Object.keys(errorMeanings), [...errorCodes]);
+  assert.deepEqual(Object.keys(nodeErrorMeanings), [...nodeErrorCodes]);
 });
 
 /** Replies as the contract writes them, down to the fields that a seed client reads. */

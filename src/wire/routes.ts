@@ -1,10 +1,12 @@
 /**
- * The one route table: every route of the HTTP face but the work graph's (`/v1`). The server registers exactly
- * these, and the OpenAPI document lists exactly these.
+ * The one route table: every route of the HTTP face. The server registers exactly these, and the OpenAPI document
+ * lists exactly these.
  */
 import type { WireLimits } from "./fields.js";
 import { jobRoutes } from "./job-routes.js";
 import { lockRoutes } from "./lock-routes.js";
+import { nodeClaimRoutes } from "./node-claim-routes.js";
+import { nodeRoutes, withNodeReplies } from "./node-routes.js";
 import { operateRoutes, tokenRoutes } from "./operate-routes.js";
 import { type Route, withSharedReplies } from "./route.js";
 import { sessionRoutes } from "./session-routes.js";
@@ -13,5 +15,6 @@ export type { Access, Load, Naming, Replies, Reply, RequestHeader, Route, RouteI
 
 export function routes(limits: WireLimits): Route[] {
   const rows = [lockRoutes, jobRoutes, sessionRoutes, tokenRoutes, operateRoutes].flatMap((of) => of(limits));
-  return rows.map(withSharedReplies);
+  const graph = [nodeRoutes, nodeClaimRoutes].flatMap((of) => of(limits));
+  return [...rows.map(withSharedReplies), ...graph.map(withNodeReplies)];
 }

@@ -5,7 +5,8 @@ import { delimiter, join } from "node:path";
 import { check } from "../../src/verify/check.js";
 import type { Operation } from "../../src/verify/history.js";
 import { monotonicMs, sleep } from "../../src/verify/http/clock.js";
-import type { Run, Tally, Workload } from "../../src/verify/lab.js";
+import { timely } from "../../src/verify/http/lab.js";
+import { isOwnName, type Run, type Tally, type Workload } from "../../src/verify/lab.js";
 import { judged, type TooLittle, type WorkloadResult } from "../../src/verify/result.js";
 import { seeded, seedFor } from "../../src/verify/seed.js";
 import { fillDisk } from "../system-small-disk.js";
@@ -137,8 +138,12 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
     const histories = await loaded;
     const runs = workloadsNamed(fault.workloads ?? usual, register.url).map((workload) => {
       const names = `${prefixOf(fault)}${workload.name}-`;
-      const run = merged(workload.name, histories, also, names);
-      const history = quiet.length === 0 ? run.history : { ...run.history, quiet };
+      const run = merged(workload.name, histories, also, (name) => isOwnName(workload, name, names));
+      const history = {
+        ...run.history,
+        timely: { ...timely, transitMs: timely.transitMs + (fault.heldUpMs ?? 0) },
+        ...(quiet.length === 0 ? {} : { quiet }),
+      };
       const tally = { ...run.tally, ...register.tally(names) };
       return { workload, run: { ...run, history, tally } };
     });

@@ -1,6 +1,7 @@
 // Histories of several load processes put together, and what a fault met in them.
 import type { Operation } from "../../src/verify/history.js";
 import type { Run } from "../../src/verify/lab.js";
+import { graph } from "../../src/verify/workloads/graph.js";
 
 /** From the one instant to the other. */
 export interface Window {
@@ -15,12 +16,12 @@ export interface Strike extends Window {
   readonly tookEffect: Proof;
 }
 
-/** One workload's run over all processes, with what the server was asked beside them. */
+/** One workload's run over all processes, with what the server was asked beside them about its own names. */
 export function merged(
   workload: string,
   loads: readonly (readonly Run[])[],
   also: readonly Operation[],
-  prefix: string,
+  isOwn: (name: string) => boolean,
 ): Run {
   const tally: Record<string, number> = {};
   const parts = loads.map((runs, nth) => {
@@ -28,18 +29,24 @@ export function merged(
     if (run === undefined) throw new Error(`load ${nth} brought no history of ${workload}`);
     for (const [situation, times] of Object.entries(run.tally))
       tally[situation] = (tally[situation] ?? 0) + times;
-    const { operations, seen, clockBoundMs } = run.history;
+    const { operations, seen, ...more } = run.history;
+    const recorder = `${nth}`;
     return {
-      operations: operations.map((one) => ({ ...one, process: `${nth}/${one.process}` })),
-      seen: seen.map((one) => ({ ...one, stream: `${nth}/${one.stream}` })),
-      clockBoundMs,
+      operations: operations.map((one) => ({ ...one, recorder, process: `${nth}/${one.process}` })),
+      seen: seen.map((one) => ({ ...one, recorder, stream: `${nth}/${one.stream}` })),
+      ...more,
     };
   });
-  const aside = also.filter(({ call }) => "name" in call && call.name.startsWith(prefix));
+  // One workload has nodes.
+  const aside = also.filter(({ call }) =>
+    "name" in call ? isOwn(call.name) : call.op === "node" && workload === graph.name,
+  );
   return {
     workload,
     tally,
     history: {
+      // All of them say the same about their clocks and the way to the server.
+      ...parts[0],
       operations: [...parts.flatMap(({ operations }) => operations), ...aside],
       seen: parts.flatMap(({ seen }) => seen),
       clockBoundMs: Math.max(...parts.map(({ clockBoundMs }) => clockBoundMs)),

@@ -31,6 +31,7 @@ async function run(workload: Workload, job: LoadJob, over: AbortSignal): Promise
     prefix: `${job.prefix}${workload.name}-`,
     seed: seedFor(job.seed, workload.name),
     over,
+    isAlone: true,
   });
   try {
     const tally = await workload.run(lab);

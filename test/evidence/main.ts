@@ -100,6 +100,11 @@ async function main(args: readonly string[]): Promise<number> {
   return redCount === 0 ? 0 : 1;
 }
 
-const code = await main(process.argv.slice(2));
-// Whatever a fault left open, a connection that was cut on one side for one, must not keep the command alive.
-process.stdout.write("", () => process.exit(code));
+/** What is left open after that keeps the command alive, and is told instead, in ms. */
+const leftOpenMs = 10_000;
+
+process.exitCode = await main(process.argv.slice(2));
+setTimeout(() => {
+  say(`RED something was left open: ${process.getActiveResourcesInfo().join(", ")}`);
+  process.exit(1);
+}, leftOpenMs).unref();

@@ -100,3 +100,14 @@ test("while parted nothing passes, and what was sent arrives afterwards, also wh
   await until(() => (heard.length === 3 ? true : undefined), "both arrived");
   assert.deepEqual(heard.sort(), ['{"n":1}', '{"n":2}', '{"n":3}']);
 });
+
+test("a proxy that is gone sends nothing more, and leaves no connection", async (t) => {
+  const { proxy, client, heard, send } = await scene(t, { kind: "late", ms: 60_000 });
+  await assert.rejects(send(1));
+  const from = performance.now();
+  await proxy[Symbol.asyncDispose]();
+  assert.ok(performance.now() - from < 10_000, "nobody waits for what is held");
+  await proxy.settled();
+  client.close();
+  assert.deepEqual(heard, []);
+});

@@ -1,7 +1,7 @@
 // A TCP proxy between callers and a server that does to requests what bad networks do: loses the reply after the
 // server gave it, cuts, delays, delivers late or twice, and parts the two. It reads as much HTTP as it needs to
 // know where a request ends; callers must not pipeline.
-import { once } from "node:events";
+import { once, setMaxListeners } from "node:events";
 import { createServer, type Server as Listener, type Socket, connect as tcpConnect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 
@@ -60,10 +60,13 @@ export class TcpProxy implements AsyncDisposable {
   onStruck: NonNullable<ProxyOptions["onStruck"]>;
   /** What is still to reach the server, or to be answered, without a caller. */
   readonly #unattended = new Set<Promise<void>>();
+  /** Aborted when the proxy is gone: what is held then goes nowhere, and no connection is made any more. */
+  readonly #gone = new AbortController();
   /** Set while the two are parted; resolves when they are not. */
   #parted: { readonly healed: Promise<void>; readonly heal: () => void } | null = null;
 
   private constructor(serverPort: number, options: Partial<ProxyOptions>, now: () => number) {
+    setMaxListeners(0, this.#gone.signal); // every request that is held listens
     this.#serverPort = serverPort;
     this.#now = now;
     this.fateOf = options.fateOf ?? (() => passes);
@@ -108,14 +111,23 @@ export class TcpProxy implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#gone.signal.aborted) return;
+    this.#gone.abort();
     this.heal();
     const closed = once(this.#listener, "close");
     this.#listener.close();
     for (const socket of this.#sockets) socket.destroy();
     await closed;
+    await this.settled();
+  }
+
+  /** Resolves after that time, or as soon as the proxy is gone. */
+  async #hold(ms: number): Promise<void> {
+    await delay(ms, undefined, { signal: this.#gone.signal }).catch(() => undefined);
   }
 
   #accept(caller: Socket): void {
+    if (this.#gone.signal.aborted) return void caller.destroy();
     const pair: Pair = { caller: this.#keep(caller), server: this.#connect() };
     const reader = new RequestReader();
     let current: Exchange | null = null;
@@ -159,7 +171,7 @@ export class TcpProxy implements AsyncDisposable {
         pair.caller.resetAndDestroy();
         return;
       case "delay":
-        await delay(fate.ms);
+        await this.#hold(fate.ms);
         pair.server.write(bytes);
         exchange.passedAt = this.#now();
         this.#tell(exchange);
@@ -183,7 +195,8 @@ export class TcpProxy implements AsyncDisposable {
 
   /** Sends the bytes on a connection of their own and tells when the answer is there. */
   async #again(exchange: Exchange, afterMs: number): Promise<void> {
-    await delay(afterMs);
+    await this.#hold(afterMs);
+    if (this.#gone.signal.aborted) return;
     const server = this.#connect();
     exchange.began = this.#now();
     server.on("data", (bytes: Buffer) => {

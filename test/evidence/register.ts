@@ -26,6 +26,8 @@ export class Register implements AsyncDisposable {
       for await (const chunk of request) text += chunk;
       response.end(JSON.stringify(this.#answer(JSON.parse(text) as Asked)));
     });
+    // A writer that was stopped goes on over the connection that it had.
+    this.#server.keepAliveTimeout = 0;
   }
 
   static async start(): Promise<Register> {

@@ -1,6 +1,7 @@
 // Requests as a proxy saw them, read back into operations of a history.
 import type { Call, Operation } from "../../src/verify/history.js";
 import { StandIns } from "../../src/verify/http/lab.js";
+import { nodeCallFrom } from "../../src/verify/http/node-replies.js";
 import { replyFrom } from "../../src/verify/http/replies.js";
 import { principals } from "./engines.js";
 import type { Request, Struck } from "./proxy.js";
@@ -45,6 +46,8 @@ export function operationOf({ request, answer, began, ended }: Struck, process: 
 }
 
 function callOf({ path, body: text }: Request): Call {
+  const node = nodeCallFrom(path, text);
+  if (node !== null) return node;
   const [, encoded = "", verb] = /^\/locks\/([^/]+)\/(acquire|renew|release)$/.exec(path) ?? [];
   const name = decodeURIComponent(encoded);
   const body = JSON.parse(text) as Body;

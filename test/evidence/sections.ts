@@ -5,6 +5,8 @@ import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Engine } from "./engines.js";
 import type { Fault } from "./faults/fault.js";
+import { runDrain } from "./graph-drain.js";
+import { runKills } from "./graph-kill.js";
 import { runMatrix } from "./matrix.js";
 import { runOverload } from "./overload.js";
 
@@ -53,6 +55,18 @@ const tests = (paths: readonly string[]) => (): Promise<string[]> => {
 };
 
 const simulatedSeeds = 5000;
+const drainedNodes = 10_000;
+const graphKills = 200;
+
+/** Once for each engine, with its name before each reason. */
+const onEach =
+  (run: (engine: Engine, options: Options) => Promise<string[]>) =>
+  async (options: Options): Promise<string[]> => {
+    const reasons: string[] = [];
+    for (const engine of options.engines)
+      for (const reason of await run(engine, options)) reasons.push(`${engine.name}: ${reason}`);
+    return reasons;
+  };
 
 export const sections: readonly Section[] = [
   {
@@ -84,11 +98,16 @@ export const sections: readonly Section[] = [
   {
     name: "overload",
     says: "five times more than the server can answer",
-    run: async ({ engines, say }) => {
-      const reasons: string[] = [];
-      for (const engine of engines)
-        for (const reason of await runOverload(engine, say)) reasons.push(`${engine.name}: ${reason}`);
-      return reasons;
-    },
+    run: onEach((engine, { say }) => runOverload(engine, say)),
+  },
+  {
+    name: "graph-drain",
+    says: `${drainedNodes} nodes of a work graph are drained by 64 workers, of which many die`,
+    run: onEach((engine, { seed, say }) => runDrain(engine, drainedNodes, seed, say)),
+  },
+  {
+    name: "graph-kill",
+    says: `${graphKills} times kill -9 in the middle of claims: node, edge, lease and history stay of one mind`,
+    run: onEach((engine, { seed, say }) => runKills(engine, graphKills, seed, say)),
   },
 ];

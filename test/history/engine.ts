@@ -4,12 +4,11 @@ import type { Decide, Decided } from "../../src/core/decision.js";
 import { floorKey, indexEntries, type Key } from "../../src/core/keys.js";
 import { noFloor } from "../../src/core/lease.js";
 import { policyDefault } from "../../src/core/limits.js";
-import type { AnyRecord, FeedEvent, LeaseEvent } from "../../src/core/records.js";
+import { type AnyRecord, type FeedEvent, isLeaseEvent, type LeaseEvent } from "../../src/core/records.js";
 import { endedByRestore, floorAfterRestore } from "../../src/core/restore.js";
 import { Ordered } from "../../src/store/ordered.js";
 import { decideInRounds, LoadedView } from "../../src/store/rounds.js";
-
-export const space = "default";
+import { space } from "./answers.js";
 
 /** What a step is about: the call that it serves, or upkeep. */
 export type About = "acquire" | "renew" | "release" | "force" | "read" | "session" | "upkeep";
@@ -65,7 +64,7 @@ export class Engine {
 
   protected tell(events: readonly FeedEvent[]): void {
     for (const event of events)
-      if (event.type !== "token") this.feed.push({ id: `${this.#epoch}-${this.feed.length + 1}`, event });
+      if (isLeaseEvent(event)) this.feed.push({ id: `${this.#epoch}-${this.feed.length + 1}`, event });
   }
 
   /** The process died and is started again: what was committed is there. */

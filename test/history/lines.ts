@@ -3,6 +3,7 @@
 //   0-5     a acquire k ttl=1000 | granted 1 L1     process a asks from 0 to 5 ms and gets lease L1 with token 1
 //   7-?     b/p release k L1     | unknown          process b of principal p never hears of its release
 //   @9      s acquired k 1                          stream s tells at 9 ms of token 1
+//   @9      s opened 7                              it is asked for then, to go on after event 7 if that is said
 //
 // Acquires may say wait=, request=, session=, proof= and delay=; a TTL is 1000 ms unless said, `ttl=session` none.
 // What is left of a lease or session, in ms, may be said last; else it is all of it, for a lease as far as its session
@@ -98,7 +99,8 @@ function replyOf([kind = "", first = "", second = "", third]: readonly string[],
     case "granted":
       return { kind, token: Number(first), lease: second, leftMs: Number(third ?? ttlMs) };
     case "held":
-      return { kind, token: first === "" ? null : Number(first) };
+      if (/^\d+$/.test(first)) return { kind, token: Number(first) };
+      return { kind, token: null, ...(first === "" ? {} : { overlapping: first }) };
     case "free":
     case "holds":
       return { kind: "state", held: kind === "holds", token: Number(first) };
@@ -108,6 +110,8 @@ function replyOf([kind = "", first = "", second = "", third]: readonly string[],
       return { kind, code: first };
     case "unknown":
       return { kind, why: "lost" };
+    case "hollow":
+      return { kind: "unknown", why: "nothing in it", isHollow: true };
     case "delayed":
     case "lost":
     case "done":
@@ -123,5 +127,8 @@ function seenOf(line: string, index: number): Seen {
   const [when = "", stream = "", event = "", name = "", token = "0", id = `${index}`] = line
     .slice(1)
     .split(/\s+/);
-  return { stream, at: Number(when), event: event as Seen["event"], id, name, token: Number(token) };
+  const seen = { stream, at: Number(when), event: event as Seen["event"] };
+  if (event === "opened" || event === "closed")
+    return { ...seen, id: name === "" ? null : name, name: "", token: 0 };
+  return { ...seen, id, name, token: Number(token) };
 }

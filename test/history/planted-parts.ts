@@ -1,7 +1,7 @@
 // Bugs around the rules: an engine that loses, repeats or mixes up what was decided, and a queue without order.
 import type { Decided } from "../../src/core/decision.js";
 import type { Key } from "../../src/core/keys.js";
-import type { AnyRecord, FeedEvent } from "../../src/core/records.js";
+import { type AnyRecord, type FeedEvent, isLeaseEvent } from "../../src/core/records.js";
 import { StoreError } from "../../src/store/store.js";
 import { type About, Engine, type Records } from "./engine.js";
 import type { Bug } from "./planted.js";
@@ -40,6 +40,33 @@ const telling = (n: number, change: (events: readonly FeedEvent[]) => readonly F
       super.tell(events.length > 0 && this.#every.next ? change(events) : events);
     }
   };
+
+/** Tells everything so much later. */
+const tellingLate = (ms: number) =>
+  class extends Engine {
+    readonly #kept: { readonly at: number; readonly events: readonly FeedEvent[] }[] = [];
+
+    protected override tell(events: readonly FeedEvent[]): void {
+      this.#kept.push({ at: this.clock(), events });
+      while ((this.#kept[0]?.at ?? Number.POSITIVE_INFINITY) <= this.clock() - ms)
+        super.tell(this.#kept.shift()?.events ?? []);
+    }
+  };
+
+class FallsSilent extends Engine {
+  protected override tell(events: readonly FeedEvent[]): void {
+    if (this.feed.length < 20) super.tell(events);
+  }
+}
+
+class ForgetsPlaces extends Engine {
+  readonly #every = new Every(20);
+
+  protected override tell(events: readonly FeedEvent[]): void {
+    super.tell(events);
+    if (events.length > 0 && this.#every.next) this.feed = [];
+  }
+}
 
 class ForgetfulAtCrash extends Engine {
   #earlier: Records = [];
@@ -152,6 +179,9 @@ export const bugsInParts: readonly Bug[] = [
   { bug: "grants to waiters that were told to go", breaks: ["I27"], queue: NeverGivesUp },
   { bug: "tells some events never", breaks: ["I29"], engine: telling(9, (events) => events.slice(1)) },
   { bug: "tells some events twice", breaks: ["I29"], engine: telling(9, (events) => [...events, ...events]) },
+  { bug: "tells everything three seconds late", breaks: ["I29"], engine: tellingLate(3000) },
+  { bug: "falls silent on its streams", breaks: ["I29"], engine: FallsSilent },
+  { bug: "does not know the place that a stream was told", breaks: ["I29"], engine: ForgetsPlaces },
   {
     bug: "tells events of one step in the wrong order",
     breaks: ["I29"],
@@ -168,7 +198,7 @@ export const bugsInParts: readonly Bug[] = [
     bug: "tells of grants that never were",
     breaks: ["I29"],
     engine: telling(7, (events) =>
-      events.map((event) => (event.type === "token" ? event : { ...event, token: event.token + 1 })),
+      events.map((event) => (isLeaseEvent(event) ? { ...event, token: event.token + 1 } : event)),
     ),
   },
 ];

@@ -354,6 +354,11 @@ const sessions: readonly Bug[] = [
 
 const queueing: readonly Bug[] = [
   {
+    bug: "wakes who stands in line when somebody else asks, and not at a release",
+    breaks: ["I26"],
+    rules: { release: (view, call, policy) => rules.release(view, call, policy, noHeirs) },
+  },
+  {
     bug: "wakes nobody who stands in line",
     breaks: ["I25", "I26"],
     rules: {

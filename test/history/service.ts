@@ -9,7 +9,6 @@ import { floorKey, type Key, lockKey, sessionKey } from "../../src/core/keys.js"
 import type { Claim } from "../../src/core/lease.js";
 import { type Policy, policyDefault } from "../../src/core/limits.js";
 import { hasOverlap, overlaps } from "../../src/core/names.js";
-import type { Holding, Refusal } from "../../src/core/refusal.js";
 import { decideForceRelease, decideRelease } from "../../src/core/release.js";
 import { decideRenew, leaseCallKeys } from "../../src/core/renew.js";
 import {
@@ -21,7 +20,8 @@ import {
 import { decideClean, decideSweep } from "../../src/core/sweep.js";
 import { StoreError } from "../../src/store/store.js";
 import type { Call, Reply } from "../../src/verify/history.js";
-import { type About, type Engine, space } from "./engine.js";
+import { claimOf, granted, refused, space } from "./answers.js";
+import type { About, Engine } from "./engine.js";
 import type { Timeline } from "./timeline.js";
 
 export const rules = {
@@ -116,14 +116,14 @@ export class Service {
         const { outcome } = this.#step("renew", leaseCallKeys(renewal), (view, heirs) =>
           rules.renew(view, renewal, policy, heirs),
         );
-        return "refused" in outcome ? replyOf(outcome, call.name) : granted(outcome.renewed);
+        return "refused" in outcome ? refused(outcome, call.name) : granted(outcome.renewed);
       }
       case "release": {
         const release = { ...lease(principal, call), outcome: null, note: null, repeatable: false };
         const { outcome } = this.#step("release", leaseCallKeys(release), (view, heirs) =>
           rules.release(view, release, policy, heirs),
         );
-        return "refused" in outcome ? replyOf(outcome, call.name) : { kind: "done" };
+        return "refused" in outcome ? refused(outcome, call.name) : { kind: "done" };
       }
       case "force": {
         const force = { space, name: call.name, by: principal, reason: "stuck", auditId: id, wallAt: 0 };
@@ -140,6 +140,8 @@ export class Service {
         );
         return { kind: "state", held: holding !== null, token };
       }
+      case "node":
+        throw new Error("there are no nodes here");
       default:
         return this.#session(principal, id, call);
     }
@@ -161,11 +163,11 @@ export class Service {
     if (call.op === "end")
       this.#step("session", [key], (view, heirs) => rules.drain(view, key, policy, heirs));
     const isOver = "refused" in reply && reply.refused === "session_expired";
-    return "refused" in reply && !(call.op === "end" && isOver) ? replyOf(reply, "") : { kind: "done" };
+    return "refused" in reply && !(call.op === "end" && isOver) ? refused(reply, "") : { kind: "done" };
   }
 
   #acquire(request: Request, call: Extract<Call, { op: "acquire" }>): void {
-    const claim = claimOf(request, call);
+    const claim = claimOf(request.principal, call, request.id);
     const ticket = ticketOf(claim);
     const earlier =
       ticket === null ? undefined : this.queue.waiters.find((waiter) => ticketOf(waiter.claim) === ticket);
@@ -203,7 +205,7 @@ export class Service {
     const { outcome } = this.#step("acquire", acquireKeys(claim), (view, heirs) =>
       this.rules.acquire(view, claim, this.policy, heirs, isQueued),
     );
-    if ("refused" in outcome) return replyOf(outcome, claim.name);
+    if ("refused" in outcome) return refused(outcome, claim.name);
     const { id } = outcome.granted.lock.lease;
     if (id !== claim.leaseId) this.#heard.add(id);
     return granted(outcome.granted);
@@ -215,7 +217,7 @@ export class Service {
     if (waiter !== undefined) this.queue.leave(waiter);
     const { call, id } = request;
     if (call.op !== "acquire" || waiter !== undefined) return;
-    const ticket = ticketOf(claimOf(request, call));
+    const ticket = ticketOf(claimOf(request.principal, call, request.id));
     const isGhost = (): boolean =>
       !this.#heard.has(id) && (ticket === null || this.#latest.get(ticket) === request);
     if (isGhost())
@@ -264,7 +266,7 @@ export class Service {
       const waiter = this.queue.waiters.find((one) => one.claim === claim);
       if (waiter === undefined) continue;
       this.queue.leave(waiter);
-      waiter.request.reply("refused" in outcome ? replyOf(outcome, claim.name) : granted(outcome.granted));
+      waiter.request.reply("refused" in outcome ? refused(outcome, claim.name) : granted(outcome.granted));
     }
   }
 
@@ -288,49 +290,3 @@ const lease = (principal: string, { name, lease }: { name: string; lease: string
 
 const ticketOf = ({ principal, request }: Claim): string | null =>
   request === null ? null : `${principal} ${request.id}`;
-
-function claimOf({ principal, id }: Request, call: Extract<Call, { op: "acquire" }>): Claim {
-  const { name, ttlMs, session, requestId } = call;
-  return {
-    space,
-    name,
-    principal,
-    owner: null,
-    metadata: null,
-    ttlMs,
-    delayMs: call.delayMs,
-    sessionId: session,
-    leaseId: id,
-    proof: call.lease,
-    reentrant: false,
-    request:
-      requestId === null ? null : { id: requestId, fingerprint: JSON.stringify([name, ttlMs, session]) },
-  };
-}
-
-const granted = ({ lock, expiresAt, now }: Holding): Reply => ({
-  kind: "granted",
-  lease: lock.lease.id,
-  token: lock.token,
-  leftMs: Math.max(0, expiresAt - now),
-});
-
-function replyOf(refusal: Refusal, name: string): Reply {
-  switch (refusal.refused) {
-    case "held":
-      return { kind: "held", token: refusal.holding.lock.name === name ? refusal.holding.lock.token : null };
-    case "delayed":
-    case "queued":
-      return { kind: "delayed" };
-    case "not_current":
-    case "request_spent":
-      return { kind: "lost" };
-    case "request_reused":
-      return { kind: "reused" };
-    case "session_unknown":
-    case "session_expired":
-      return { kind: "gone" };
-    case "overlap_too_wide":
-      return { kind: "refused", code: "conflict" };
-  }
-}

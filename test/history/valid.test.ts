@@ -27,6 +27,14 @@ const needed: Record<string, (history: History) => number> = {
   "expired leases": ({ seen }) => seen.filter(({ event }) => event === "expired").length,
   "resets of streams": ({ seen }) => seen.filter(({ event }) => event === "reset").length,
   restores: ({ quiet = [] }) => quiet.length,
+  "connections of streams that are judged by time": ({ seen, timely }) =>
+    timely === undefined ? 0 : seen.filter(({ event }) => event === "opened").length,
+  "waiters granted that are judged by time": ({ operations, timely }) =>
+    timely === undefined
+      ? 0
+      : operations.filter(
+          ({ call, reply }) => call.op === "acquire" && call.waitMs > 0 && reply.kind === "granted",
+        ).length,
 };
 
 function count(op: string, kind: string): (history: History) => number {

@@ -70,6 +70,11 @@ const cases: Readonly<Record<string, Case>> = {
     check(wrong instanceof HoldfastError && wrong.code === "authentication_failed", "a code");
     check(wrong.requestId?.startsWith("req_") === true, "the trace id");
     await lease.release();
+    await using next = await rival.hold(given.name, { ttl: 60 });
+    const lost = await failure(mine.locks.renew(given.name, lease.leaseId));
+    check(lost instanceof LeaseLostError && lost.by?.expiresAt instanceof Date && next.held, "lost, to whom");
+    const odd = { tll: 60 } as object;
+    check((await failure(mine.hold(given.name, odd))) instanceof TypeError, "an option that is none");
   },
   "hold renews, and releases at the end": async (given) => {
     const { mine, rival } = clientsOf(given);

@@ -73,6 +73,27 @@ export const rows: Readonly<Record<string, Row>> = {
   metrics:          row("observer", "200"),
   openapi:          row("open",     "200"),
   docs:             row("open",     "200"),
+  createNode:       row("worker",   "409 conflict", "409 conflict",      no,           "409 conflict"),
+  listNodes:        row("observer", "200"),
+  getNode:          row("observer", "200",      "200",                   no,           "200"),
+  updateNode:       row("worker",   "+200",     "+200",                  no,           "+200"),
+  addEdge:          row("worker",   "+200",     "+200",                  no,           "+200"),
+  removeEdge:       row("worker",   "+200",     "+200",                  no,           "+200"),
+  nodeHistory:      row("observer", "200",      "200",                   no,           "200"),
+  unparkNode:       row("worker",   "409 conflict", "409 conflict",      no,           "409 conflict"),
+  getPolicy:        row("observer", "200"),
+  setPolicy:        row("admin",    "409 conflict"),
+  claimNode:        row("worker",   "+200",     "409 already_claimed",   no,           "409 already_claimed"),
+  renewNode:        row("worker",   "+200",     "409 lease_lost",        no,           "409 lease_lost"),
+  extendNode:       row("worker",   "+200",     "409 lease_lost",        no,           "409 lease_lost"),
+  reserveNode:      row("worker",   "+200",     "409 lease_lost",        no,           "409 lease_lost"),
+  releaseNode:      row("worker",   "+200",     "409 already_claimed",   no,           "409 already_claimed"),
+  setNodeStatus:    row("worker",   "+200",     "409 already_claimed",   no,           "409 already_claimed"),
+  listQueue:        row("observer", "200"),
+  nextWork:         row("worker",   "200 empty"),
+  claimNodes:       row("worker",   "+200 renewed",  "200 already_claimed", "200 forbidden", "200 already_claimed"),
+  renewNodes:       row("worker",   "+200 renewed",  "200 lease_lost",   "200 forbidden", "200 lease_lost"),
+  releaseNodes:     row("worker",   "+200 released", "200 already_claimed", "200 forbidden", "200 already_claimed"),
 };
 
 /** One way to ask, and where it leads to something else than the row says. */
@@ -96,10 +117,10 @@ function inPath(name: string, rest: Call = {}): Way[] {
   ];
 }
 
-function idInPath(id: string): Way[] {
+function idInPath(id: string, rest: Call = {}): Way[] {
   return [
-    { way: "its id in the path", call: { name: id } },
-    { way: "its id in the path, every byte encoded", call: { rawName: everyByte(id) } },
+    { way: "its id in the path", call: { ...rest, name: id } },
+    { way: "its id in the path, every byte encoded", call: { ...rest, rawName: everyByte(id) } },
   ];
 }
 
@@ -226,6 +247,67 @@ export const ways: Readonly<Record<string, (scene: Scene) => Way[]>> = {
   metrics: () => [{ way: "everything", call: {} }],
   openapi: () => [{ way: "nothing of another", call: {} }],
   docs: () => [{ way: "nothing of another", call: {} }],
+  createNode: ({ node }) => [
+    { way: "its id in the body", call: { body: { id: node, type: "task", title: "mine now" } } },
+  ],
+  listNodes: ({ node }) => [
+    { way: "everything", call: { query: { limit: "1000" } } },
+    { way: "its id as the prefix", call: { query: { prefix: node } } },
+    { ...cursorBefore("default/vault"), elsewhere: "400 invalid_input" },
+  ],
+  getNode: ({ node }) => idInPath(node),
+  updateNode: ({ node, nodeRevision }) =>
+    idInPath(node, { body: { revision: nodeRevision, title: "mine now" } }),
+  addEdge: ({ node, linked }) => [
+    ...idInPath(node, { body: { type: "resolves", to: linked } }),
+    { way: "its id at the other end", call: { name: linked, body: { type: "blocks", to: node } } },
+  ],
+  removeEdge: ({ node, linked }) => [
+    ...idInPath(node, { body: { type: "relates-to", to: linked } }),
+    { way: "the edge in the query", call: { name: node, query: { type: "relates-to", to: linked } } },
+  ],
+  nodeHistory: ({ node }) => idInPath(node),
+  unparkNode: ({ node }) => idInPath(node, { body: { reason: "r" } }),
+  getPolicy: () => [{ way: "nothing of another", call: {} }],
+  setPolicy: () => [{ way: "another revision", call: { body: { revision: 999_999 } } }],
+  claimNode: ({ node, nodeRequest }) => [
+    ...idInPath(node, { body: {} }),
+    {
+      way: "the key of the victim's request",
+      call: { name: node, headers: { "idempotency-key": nodeRequest }, body: {} },
+      owner: "200",
+    },
+    { way: "to move it to another run", call: { name: node, body: { session: "s", rebind: true } } },
+    { way: "its token", call: { name: node, body: { token: 1 } } },
+  ],
+  renewNode: ({ node }) => idInPath(node, { body: { token: 1 } }),
+  extendNode: ({ node }) => idInPath(node, { body: { ms: 60_000 } }),
+  reserveNode: ({ node }) => idInPath(node, { body: {} }),
+  releaseNode: ({ node }) => idInPath(node, { body: {} }),
+  setNodeStatus: ({ node }) => idInPath(node, { body: { status: "done" } }),
+  listQueue: () => [
+    { way: "what the victim carries", call: { query: { assignee: "victim", limit: "1000" } } },
+  ],
+  nextWork: ({ nodeRequest }) => [
+    { way: "a type that there is none of", call: { body: { type: "question" } } },
+    {
+      way: "the key of the victim's request",
+      call: { headers: { "idempotency-key": nodeRequest }, body: { type: "question" } },
+      owner: "409 conflict",
+    },
+  ],
+  claimNodes: ({ node }) => [{ way: "its id among others", call: { body: { ids: [node] } } }],
+  renewNodes: ({ node }) => [
+    { way: "its id among others", call: { body: { ids: [node] } } },
+    {
+      way: "all of the caller's own",
+      call: {},
+      stranger: "200",
+      outOfScope: "200",
+      elsewhere: "200",
+    },
+  ],
+  releaseNodes: ({ node }) => [{ way: "its id among others", call: { body: { ids: [node] } } }],
 };
 
 /** Operations whose reply shows the victim's things to those who may see them. */
@@ -236,4 +318,7 @@ export const showing: ReadonlySet<string> = new Set([
   "watchLocks",
   "getJob",
   "listJobs",
+  "listNodes",
+  "getNode",
+  "listQueue",
 ]);

@@ -31,6 +31,11 @@ export interface Scene {
   readonly bound: Body;
   /** Claimed as a job, with a request id. */
   readonly job: Body;
+  /** A node that the victim is on, claimed with a request id; an edge leads from it to the linked one. */
+  readonly node: string;
+  readonly linked: string;
+  readonly nodeRevision: number;
+  readonly nodeRequest: string;
   readonly sessionId: string;
   readonly lockRequest: string;
   readonly jobRequest: string;
@@ -47,6 +52,8 @@ export class Stage {
   victim = "";
   callers: Readonly<Record<string, Caller>> = {};
   #native = "";
+  /** Somebody else of the other space: on nodes, one person's callers are all the same. */
+  #neighbour = "";
 
   constructor(readonly server: Server) {}
 
@@ -62,6 +69,7 @@ export class Stage {
     const admin = { role: "admin" };
     this.victim = await token({ name: "victim" });
     this.#native = await token({ role: "admin", space: elsewhere });
+    this.#neighbour = await token({ space: elsewhere });
     const [revoked, rotated] = [await this.make(admin), await this.make(admin)];
     const expired = await this.make({ ...admin, expires_in_seconds: 1 });
     await ok(server, "revokeToken", { token: operator, name: revoked.id });
@@ -136,7 +144,9 @@ export class Stage {
         }),
       ),
     ]);
+    const graph = await this.#graph(marker);
     return {
+      ...graph,
       lock,
       bound,
       job,
@@ -150,8 +160,24 @@ export class Stage {
     };
   }
 
+  /** A node of the victim's with an edge to another, and the same of somebody else in the other space. */
+  async #graph(marker: string): Promise<Pick<Scene, "node" | "linked" | "nodeRevision" | "nodeRequest">> {
+    const { server } = this;
+    const [node, nodeRequest] = [fresh("vault"), fresh("node-request")];
+    const linked = `${node}-linked`;
+    const make = async (token: string, title: string): Promise<number> => {
+      for (const id of [node, linked])
+        await ok(server, "createNode", { token, body: { id, type: "task", title } });
+      await ok(server, "addEdge", { token, name: node, body: { type: "relates-to", to: linked } });
+      await ok(server, "claimNode", { token, name: node, body: { request_id: nodeRequest } });
+      return (await ok<{ revision: number }>(server, "getNode", { token, name: node })).revision;
+    };
+    const [nodeRevision] = await Promise.all([make(this.victim, marker), make(this.#neighbour, "another")]);
+    return { node, linked, nodeRevision, nodeRequest };
+  }
+
   /** All that a call upon the scene could have changed, but for what time changes. */
-  async world({ lock, marker, sessionId }: Scene): Promise<string> {
+  async world({ lock, marker, sessionId, node }: Scene): Promise<string> {
     const look = async (path: string, token = operator): Promise<string> => {
       const { status, text } = await send(this.server, "GET", path, { token });
       assert.equal(status, 200, `${path}: ${text}`);
@@ -165,6 +191,9 @@ export class Stage {
       look("/tokens"),
       look("/audit?limit=1000"),
       look(`/sessions/${sessionId}`, this.victim),
+      look(`/v1/nodes?prefix=${node}`),
+      look(`/v1/nodes/${node}/history`),
+      look("/v1/policy"),
     ]);
     return seen.join("\n");
   }

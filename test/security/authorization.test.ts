@@ -10,6 +10,7 @@ import {
   assertReply,
   type Body,
   type Call,
+  codeOf,
   fresh,
   ok,
   pathOf,
@@ -81,9 +82,11 @@ const rank: Record<Role, number> = { open: -1, observer: 0, worker: 1, admin: 2,
 function expected(id: string, row: Row, way: Way, caller: Caller): Outcome {
   const at = (column: keyof Outcomes): Outcome => way[column] ?? row[column];
   if (row.role === "open") return row.owner;
+  const unauthorized = (code: string): Outcome =>
+    `401 ${operationOf(id).path.startsWith("/v1/") ? "unauthorized" : code}`;
   if (caller.token === undefined && caller.headers === undefined)
-    return id === "metrics" ? "200" : "401 authentication_required";
-  if (caller.role === undefined) return "401 authentication_failed";
+    return id === "metrics" ? "200" : unauthorized("authentication_required");
+  if (caller.role === undefined) return unauthorized("authentication_failed");
   if (rank[caller.role] < rank[row.role] || caller.reaches) return "403 forbidden";
   if (caller.otherScope) return at("outOfScope");
   if (!caller.isElsewhere) return at("stranger");
@@ -131,10 +134,18 @@ function glance(path: string, { token, headers = {} }: Call): Promise<Answered> 
   });
 }
 
+/** What a bulk call on nodes says of one of them. */
+interface Result {
+  readonly status?: string;
+  readonly error?: { readonly code: string };
+}
+
 /** Status and word of a reply, as outcomes are written. */
-function told({ status, body }: Answered): string {
+function told(reply: Answered): string {
+  const { status, body } = reply;
   const bulk = body?.renewed === undefined ? undefined : body.renewed.length > 0 ? "renewed" : "lost";
-  const word = body?.code ?? bulk ?? body?.status;
+  const [first] = (body as unknown as { results?: Result[] })?.results ?? [];
+  const word = codeOf(reply) ?? bulk ?? first?.error?.code ?? first?.status ?? body?.status;
   return `${status}${typeof word === "string" ? ` ${word}` : ""}`;
 }
 

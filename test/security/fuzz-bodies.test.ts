@@ -64,6 +64,43 @@ const held = (body: (lease: Body) => Ready["body"]) => async (): Promise<Ready> 
   return { name, body: body(lease), about: () => viewOf(name) };
 };
 
+/** A node, and what of it only a change changes. */
+const node =
+  (prepare: (name: string) => Promise<void>, body: (name: string) => Ready["body"]) =>
+  async (): Promise<Ready> => {
+    const name = fresh("fuzz");
+    await ok(server, "createNode", { token, body: { id: name, type: "task", title: "t" } });
+    await prepare(name);
+    const about = async (): Promise<unknown> => {
+      const { lease, ...rest } = await ok<{ lease?: object }>(server, "getNode", { token, name });
+      return { ...rest, lease: { ...lease, expires_in_ms: 0 } };
+    };
+    return { name, body: body(name), about };
+  };
+const open = (body: Ready["body"]) =>
+  node(
+    async () => undefined,
+    () => body,
+  );
+const claimed = (body: Ready["body"]) =>
+  node(
+    async (name) => void (await ok(server, "claimNode", { token, name, body: {} })),
+    () => body,
+  );
+const policy = async (): Promise<{ revision: number }> => ok(server, "getPolicy", { token });
+/** Work of this type is parked once it was lost. */
+const brittle = {
+  task: { statuses: { open: "planned", active: "active", done: "terminal" }, reclaims_max: 0 },
+};
+const parked = async (): Promise<Ready> => {
+  const { revision } = await policy();
+  await ok(server, "setPolicy", { token: operator, body: { revision, types: brittle } });
+  const ready = await claimed({ reason: "r" })();
+  const lock = `node:${ready.name}`;
+  await ok(server, "forceReleaseLock", { token: operator, name: lock, body: { reason: "lost" } });
+  return ready;
+};
+
 const tokens = async (): Promise<unknown> => ok(server, "listTokens", { token: operator });
 const session = async (): Promise<Ready> => {
   const { session_id: name } = await ok(server, "createSession", { token, body: { ttl_seconds: 600 } });
@@ -95,6 +132,45 @@ const requests: Readonly<Partial<Record<RouteId, () => Promise<Ready>>>> = {
     },
     about: tokens,
   }),
+  createNode: async () => {
+    const id = fresh("fuzz");
+    const about = async (): Promise<unknown> =>
+      (await send(server, "GET", `/v1/nodes/${id}`, { token })).status;
+    return {
+      body: { id, type: "task", title: "t", summary: "s", status: "open", priority: "p1", project: "p" },
+      about,
+    };
+  },
+  updateNode: open({ revision: 1, title: "u", summary: null, priority: "p2", project: "q" }),
+  addEdge: open({ type: "assigned", to: "somebody" }),
+  removeEdge: open({ type: "assigned", to: "somebody" }),
+  unparkNode: parked,
+  setPolicy: async () => {
+    const { revision } = await policy();
+    return { body: { revision, claim_ttl_ms: 60_000, reclaims_max: 5, types: brittle }, about: policy };
+  },
+  claimNode: node(
+    async () => undefined,
+    (name) => ({ session: "s", dispatch: "d", rebind: true, request_id: name }),
+  ),
+  renewNode: claimed({ session: "s", token: 1 }),
+  extendNode: claimed({ ms: 1000, session: "s", token: 1 }),
+  reserveNode: claimed({ session: "s", token: 1 }),
+  releaseNode: claimed({ session: "s", token: 1 }),
+  setNodeStatus: claimed({ status: "active", reason: "r", session: "s", token: 1 }),
+  nextWork: open({ type: "task", session: "s", dispatch: "d" }),
+  claimNodes: node(
+    async () => undefined,
+    (name) => ({ ids: [name], session: "s", request_id: name }),
+  ),
+  renewNodes: node(
+    async () => undefined,
+    (name) => ({ ids: [name], session: "s" }),
+  ),
+  releaseNodes: node(
+    async () => undefined,
+    (name) => ({ ids: [name], session: "s" }),
+  ),
   rotateToken: async () => {
     const body = { name: fresh("fuzz"), expires_in_seconds: 600 };
     const { id } = await ok<TokenBody>(server, "createToken", { token: operator, body });

@@ -30,7 +30,7 @@ export function assertSound(reply: Answered, sent = "", secrets: Iterable<string
   if (text !== "") assertError(reply);
   assert.doesNotMatch(text, innards, `innards in a reply: ${shown}`);
   assert.doesNotMatch(
-    `${reply.body.details}${reply.body.error}`,
+    typeof reply.body.error === "object" ? text : `${reply.body.details}${reply.body.error}`,
     unprintable,
     `not fit to be read: ${JSON.stringify(text)}`,
   );

@@ -1,12 +1,10 @@
 // A face for the simulation: calls of a history as calls of the service, outcomes as replies of a history. It does
 // what the HTTP face does where that matters to leases: a grant whose caller left while it waited is taken back.
-import type { Holding, Refusal, RefusalCode } from "../../src/core/refusal.js";
 import type { Leases } from "../../src/service/leases.js";
 import type { Wait } from "../../src/service/waiting.js";
 import { StoreError } from "../../src/store/store.js";
 import type { Call, Reply } from "../../src/verify/history.js";
-
-export const space = "default";
+import { claimOf, granted, refused, space } from "../history/answers.js";
 
 /** One request as it arrives at the server. */
 export interface Request {
@@ -74,6 +72,8 @@ async function carryOut(leases: Leases, request: Request): Promise<Reply> {
         ? refused(reply, "")
         : { kind: "done" };
     }
+    case "node":
+      throw new Error("there are no nodes here");
   }
 }
 
@@ -82,50 +82,11 @@ async function acquire(
   { principal, newId, gone }: Request,
   call: Extract<Call, { op: "acquire" }>,
 ): Promise<Reply> {
-  const { name, ttlMs, session, requestId } = call;
-  const claim = {
-    space,
-    name,
-    principal,
-    owner: null,
-    metadata: null,
-    ttlMs,
-    delayMs: call.delayMs,
-    sessionId: session,
-    leaseId: newId,
-    proof: call.lease,
-    reentrant: false,
-    request:
-      requestId === null ? null : { id: requestId, fingerprint: JSON.stringify([name, ttlMs, session]) },
-  };
+  const claim = claimOf(principal, call, newId);
   const wait: Wait | null = call.waitMs === 0 ? null : { ms: call.waitMs, gone };
   const acquired = await leases.acquire(claim, wait);
   const { outcome } = acquired;
-  if ("refused" in outcome) return refused(outcome, name);
+  if ("refused" in outcome) return refused(outcome, call.name);
   if (wait !== null && gone.aborted) leases.unheard(acquired.claim, outcome.granted);
   return granted(outcome.granted);
 }
-
-const granted = ({ lock, expiresAt, now }: Holding): Reply => ({
-  kind: "granted",
-  lease: lock.lease.id,
-  token: lock.token,
-  leftMs: Math.max(0, expiresAt - now),
-});
-
-type Of<Code extends RefusalCode> = Extract<Refusal, { refused: Code }>;
-
-const replies: { readonly [Code in RefusalCode]: (refusal: Of<Code>, name: string) => Reply } = {
-  held: ({ holding: { lock } }, name) => ({ kind: "held", token: lock.name === name ? lock.token : null }),
-  delayed: () => ({ kind: "delayed" }),
-  queued: () => ({ kind: "delayed" }),
-  not_current: () => ({ kind: "lost" }),
-  request_spent: () => ({ kind: "lost" }),
-  request_reused: () => ({ kind: "reused" }),
-  session_unknown: () => ({ kind: "gone" }),
-  session_expired: () => ({ kind: "gone" }),
-  overlap_too_wide: () => ({ kind: "refused", code: "conflict" }),
-};
-
-const refused = (refusal: Refusal, name: string): Reply =>
-  (replies[refusal.refused] as (refusal: Refusal, name: string) => Reply)(refusal, name);

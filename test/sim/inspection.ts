@@ -7,7 +7,7 @@ import type { LockRecord, SessionRecord } from "../../src/core/records.js";
 import type { MemoryData } from "../../src/engines/memory/store.js";
 import type { Leases } from "../../src/service/leases.js";
 import type { Violation } from "../../src/verify/check.js";
-import { space } from "./face.js";
+import { space } from "../history/answers.js";
 import type { Machine } from "./machine.js";
 
 /** A name that could be had, with somebody in line: I26 of docs/reliability.md. */

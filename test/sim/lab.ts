@@ -4,8 +4,8 @@ import type { Watched } from "../../src/service/watch.js";
 import { type Call, type History, isChange, type Reply, type Seen } from "../../src/verify/history.js";
 import type { Caller, Lab } from "../../src/verify/lab.js";
 import { Recorder } from "../../src/verify/recorder.js";
+import { space } from "../history/answers.js";
 import type { Chance } from "./chance.js";
-import { space } from "./face.js";
 import type { Heard, Network, RecordCopy } from "./network.js";
 import type { Scheduler } from "./scheduler.js";
 import type { Tally } from "./situations.js";
@@ -92,7 +92,11 @@ export class SimulatedLab implements Lab {
         if (seen.id !== null) this.#lastIds.set(stream, seen.id);
         this.#recorder.saw({ stream, at: this.now(), ...seen });
       };
+      const mark = (event: "opened" | "closed", id: string | null): void =>
+        this.#recorder.saw({ stream, at: this.now(), event, id, name: prefix, token: 0 });
+      mark("opened", after ?? null);
       await this.network.view({ space, name: null, prefix, accept: () => true, after }, frame, signal);
+      mark("closed", null);
       await this.sleep(this.chance.between(reconnect.minMs, reconnect.maxMs), signal);
     }
     return told;

@@ -56,7 +56,7 @@ describe("a seed", () => {
 });
 
 describe("the workloads of holdfast verify in a simulated world", () => {
-  for (const workload of workloads)
+  for (const workload of workloads.filter(({ needsGraph }) => needsGraph !== true))
     test(workload.says, async () => {
       for (let seed = 0; seed < 5; seed++) {
         const { violations, history } = await simulate(seed, { workload });

@@ -1,10 +1,10 @@
 // Recognises situations: by what becomes durable, and by what a reply says about the call that it answers.
 import { type Key, lockKey } from "../../src/core/keys.js";
 import { endOf } from "../../src/core/lease.js";
-import type { AnyRecord, LockRecord, SessionRecord } from "../../src/core/records.js";
+import { type AnyRecord, isLeaseEvent, type LockRecord, type SessionRecord } from "../../src/core/records.js";
 import type { Call, Reply } from "../../src/verify/history.js";
+import { space } from "../history/answers.js";
 import type { Deed, Disk, DiskWitness, Fate } from "./disk.js";
-import { space } from "./face.js";
 import type { Situation, Tally } from "./situations.js";
 
 /** The call in whose course a decision was made. */
@@ -28,7 +28,7 @@ export class Witness implements DiskWitness {
 
   readonly deed = ({ decided, cause, at }: Deed, disk: Disk): void => {
     for (const event of decided.events)
-      if (event.type !== "token")
+      if (isLeaseEvent(event))
         this.tally.tell(`durable: ${event.type} ${event.name} ${event.token}, decided at ${at.toFixed(3)}`);
     for (const { key, record } of decided.writes) {
       const before = recordOf(disk, key);

@@ -16,6 +16,30 @@ import { readFailure } from "./schema.js";
 /** For how many batches reads stay apart: until the checkpoint has had its turn. */
 const apartBatches = 8;
 
+/** Rows that are read at once where few are asked for. */
+const aheadRows = 64;
+
+/** Rows from a place on, up to the last of them or, if these are all, up to `to`. */
+interface Page {
+  readonly from: string;
+  readonly to: string;
+  readonly rows: readonly RangeRow[];
+  readonly isAll: boolean;
+}
+
+/** The rows of the range, or null if the page cannot tell. */
+function withinPage(page: Page, range: Range): readonly RangeRow[] | null {
+  if (range.from < page.from || range.to !== page.to) return null;
+  let [low, high] = [0, page.rows.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((page.rows[middle]?.sort ?? "") < range.from) low = middle + 1;
+    else high = middle;
+  }
+  const rows = page.rows.slice(low, low + range.limit);
+  return rows.length === range.limit || page.isAll ? rows : null;
+}
+
 /** The packaged library ends a text at NUL. Sort strings are printable, so the next character bounds the same rows. */
 const bound = (text: string): string => text.replaceAll("\0", "\x01");
 
@@ -26,6 +50,8 @@ export class Reader {
   readonly #feed;
   #inSnapshot = false;
   #apart = 0;
+  /** The last page of each index that was asked for in small parts. */
+  readonly #ahead = new Map<Range["index"], Page>();
 
   constructor(readonly path: string) {
     this.#database = openDatabase(path, { readOnly: true });
@@ -56,6 +82,7 @@ export class Reader {
 
   /** Lets the next read see what was committed since. */
   refresh(): void {
+    this.#ahead.clear();
     if (!this.#inSnapshot) return;
     this.#inSnapshot = false;
     this.#database.exec("COMMIT");
@@ -79,8 +106,21 @@ export class Reader {
     });
   }
 
-  /** Rows of the tree within the range. */
-  range(range: Range): RangeRow[] {
+  /**
+   * Rows of the tree within the range. Who asks for a few at a time, as one taker of work after the other does, is
+   * served from a page that was read ahead. It holds until `refresh`: whatever the tree took over since is in memory, too.
+   */
+  range(range: Range): readonly RangeRow[] {
+    if (range.limit >= aheadRows) return this.#search(range);
+    const ahead = this.#ahead.get(range.index);
+    const served = ahead === undefined ? null : withinPage(ahead, range);
+    if (served !== null) return served;
+    const rows = this.#search({ ...range, limit: aheadRows });
+    this.#ahead.set(range.index, { from: range.from, to: range.to, rows, isAll: rows.length < aheadRows });
+    return rows.slice(0, range.limit);
+  }
+
+  #search(range: Range): RangeRow[] {
     const from = bound(entryLine(entryKey(range.index, range.from)));
     const to = bound(entryLine(entryKey(range.index, range.to)));
     const skip = entryLine(entryKey(range.index, "")).length;

@@ -22,9 +22,11 @@ import {
   tokenOf,
 } from "../../../test/store-lab.js";
 import { decideAcquire } from "../../core/acquire.js";
-import { lockKey, requestKey, sessionKey, tokenKey } from "../../core/keys.js";
+import { historyKey, lockKey, nodeKey, requestKey, sessionKey, tokenKey } from "../../core/keys.js";
 import type { Claim } from "../../core/lease.js";
 import { policyDefault } from "../../core/limits.js";
+import { decideClaim } from "../../core/nodes/claim.js";
+import { decideCreateNode } from "../../core/nodes/edit.js";
 import { decideRelease } from "../../core/release.js";
 import { decideStartSession } from "../../core/session.js";
 import type { Store } from "../../store/store.js";
@@ -352,4 +354,37 @@ test("a damaged backup is refused and stays a backup", async (t) => {
   database.close();
   assert.throws(() => restore(backup, clocks), isStoreError("corrupt"));
   await assert.rejects(openSqlite({ path: backup, clocks }), isStoreError("unsupported"));
+});
+
+test("work that was claimed is in the queue again, and its history says why", async (t) => {
+  const dir = scratch(t);
+  const clocks = new TurnedClocks();
+  const store = await openSqlite({ path: join(dir, "data.db"), clocks });
+  const node = { space, principal: "ann", id: "a", type: "task", title: "a" };
+  const plain = { summary: null, status: null, priority: null, project: null };
+  await store.transact([], (view) => decideCreateNode(view, { ...node, ...plain }, policyDefault));
+  const labels = { session: null, token: null, dispatch: null, rebind: false, request: null };
+  const asked = { space, principal: "ann", id: "a", leaseId: "l1", ...labels };
+  const claimed = await store.transact([], (view) => decideClaim(view, asked, policyDefault));
+  assert.ok("edge" in claimed);
+  const backup = join(dir, "backup.db");
+  await store.backup(backup);
+  await store.close();
+  restore(backup, clocks, 0);
+  const restored = await openSqlite({ path: backup, clocks });
+  const record = await get(restored, nodeKey(space, "a"));
+  assert.ok(record !== null);
+  assert.deepEqual([record.claim, record.lapses], [null, 0]);
+  assert.equal(
+    (await get(restored, historyKey(space, "a", record.history)))?.reason,
+    "restored from a backup",
+  );
+  const ready = await restored.list({ index: "ready", from: "", to: "\x7f", limit: 10 });
+  assert.equal(ready.length, 2, "among all, and among its type");
+  clocks.pass(1);
+  const again = await restored.transact([], (view) =>
+    decideClaim(view, { ...asked, principal: "bob", leaseId: "l2" }, policyDefault),
+  );
+  assert.ok("edge" in again && again.node.claim.token > claimed.node.claim.token);
+  await restored.close();
 });

@@ -4,7 +4,8 @@
  * that can have been granted since, ends what the copy believes to be held, forgets request ids, starts a new
  * feed, and lets nothing be granted until the longest lease that may still be out there is over.
  */
-import { auditKey, everySpace, floorKey, indexEntries, type Key } from "../../core/keys.js";
+import { auditKey, everySpace, floorKey, historyKey, indexEntries, type Key } from "../../core/keys.js";
+import { nodeAfterRestore } from "../../core/nodes/freed.js";
 import type { AnyRecord, AuditRecord, FloorRecord } from "../../core/records.js";
 import { endedByRestore, floorAfterRestore } from "../../core/restore.js";
 import { decodeRecord, encodeRecord } from "../../store/codec.js";
@@ -124,6 +125,12 @@ function rewrite(database: Database, stampedAt: number, options: RestoreOptions)
     if ("space" in record) raise(floors, record.space, 0, 0);
     if (record.kind === "floor") raise(floors, record.space, record.token, record.ttlHighMs);
     if (record.kind === "session" || record.kind === "request") put(key, record, null);
+    const freed = record.kind === "node" ? nodeAfterRestore(record, now, options.principal) : null;
+    if (freed !== null) {
+      put(key, record, freed.node);
+      const { space, node, seq } = freed.entry;
+      put(historyKey(space, node, seq), null, freed.entry);
+    }
     if (record.kind !== "lock") continue;
     raise(floors, record.space, record.token, 0);
     if (record.lease === null) continue;

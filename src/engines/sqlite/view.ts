@@ -8,16 +8,20 @@ import type { AnyRecord } from "../../core/records.js";
 import type { Ordered } from "../../store/ordered.js";
 import type { Reader } from "./reader.js";
 
-/** Recently read records that the file has, least recently loaded first. */
+/**
+ * What the file has under the keys that were read lately, least recently loaded first. Also that it has nothing: a new
+ * name is asked for several times within one decision, and each would be a search of the file.
+ */
 export class ReadCache {
-  readonly #records = new Map<Key, AnyRecord>();
+  readonly #records = new Map<Key, AnyRecord | null>();
   constructor(readonly max: number) {}
 
-  get(key: Key): AnyRecord | undefined {
+  /** undefined: not read lately. */
+  get(key: Key): AnyRecord | null | undefined {
     return this.#records.get(key);
   }
 
-  set(key: Key, record: AnyRecord): void {
+  set(key: Key, record: AnyRecord | null): void {
     this.#records.set(key, record);
     if (this.#records.size <= this.max) return;
     for (const oldest of this.#records.keys()) {
@@ -60,9 +64,9 @@ export class LayeredView implements View {
       return slot.value as R | null;
     }
     const cached = this.cache.get(key);
-    if (cached !== undefined) return cached as R;
+    if (cached !== undefined) return cached as R | null;
     const record = this.reader.record(key);
-    if (record !== null) this.cache.set(key, record);
+    this.cache.set(key, record);
     return record as R | null;
   }
 
@@ -72,12 +76,14 @@ export class LayeredView implements View {
     const stored = this.#stored(range);
     let below = stored.next().value;
     const takeBelow = (before: string | null): boolean => {
+      if (rows.length === range.limit) return false;
       while (below !== undefined && (before === null || below.sort < before)) {
-        if (rows.length === range.limit) return false;
         rows.push(below);
+        // Not one more than is wanted: it would be another search of the file.
+        if (rows.length === range.limit) return false;
         below = stored.next().value;
       }
-      return rows.length < range.limit;
+      return true;
     };
     for (const { sort, slot } of this.recent.entries(range)) {
       if (!takeBelow(sort)) return rows;

@@ -17,7 +17,7 @@ import { pipeline } from "node:stream/promises";
 import { newId } from "../../service/bearer.js";
 import { CliError, durationMs, exitCodes } from "./failure.js";
 import { printJson } from "./output.js";
-import { type ReachFlags, reach, storeOf } from "./reach.js";
+import { type ReachFlags, type Remote, reach, storeOf } from "./reach.js";
 
 export async function backupCommand(file: string, flags: ReachFlags): Promise<void> {
   const target = resolve(file);
@@ -29,7 +29,7 @@ export async function backupCommand(file: string, flags: ReachFlags): Promise<vo
   const reached = await reach(flags);
   try {
     if ("store" in reached) await reached.store.backup(partial);
-    else await download(await reached.server.call("GET", "/backup"), partial);
+    else await download(reached.server, partial);
     renameSync(partial, target);
   } finally {
     rmSync(partial, { force: true });
@@ -44,7 +44,11 @@ export async function backupCommand(file: string, flags: ReachFlags): Promise<vo
 }
 
 /** The copy counts as made only when all of it is on the disk. */
-async function download(response: Response, path: string): Promise<void> {
+async function download(server: Remote, path: string): Promise<void> {
+  const response = await server.open("GET", "/backup");
+  const type = response.headers.get("content-type");
+  // Another program's page would be found out only when it is to be restored.
+  if (type !== "application/octet-stream") throw server.stranger(response, `content of type ${type}`);
   const expected = Number(response.headers.get("content-length") ?? -1);
   if (response.body === null) throw new CliError("the server sent no data", exitCodes.storage);
   await pipeline(Readable.fromWeb(response.body as never), createWriteStream(path, { mode: 0o600 }));

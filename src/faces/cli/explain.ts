@@ -1,16 +1,17 @@
 /** What went wrong, for people on standard error and, with `--json`, for programs on standard output. */
 import { HoldfastError } from "../../client/errors.js";
-import { ConfigError } from "../../config.js";
 import { StoreError } from "../../store/store.js";
 import { CliError, exitCodes } from "./failure.js";
 import { whyNoAnswer } from "./no-answer.js";
 import { printJsonFailure, warn } from "./output.js";
+import { inCommands, oneInstantForm, wireFields } from "./wording.js";
 
 /** A line for people, never a stack trace, and the exit code of its kind. */
 export function explain(error: unknown, json: boolean): number {
-  const message = messageOf(error);
+  const message = inCommands(oneInstantForm(messageOf(error)));
   if (json) printJsonFailure({ code: codeOf(error), message, details: detailsOf(error) });
-  for (const [at, line] of linesOf(error, message).entries()) warn(at === 0 ? line : `  ${line}`);
+  for (const [at, line] of linesOf(error, message).entries())
+    warn(oneInstantForm(at === 0 ? line : `  ${line}`));
   return exitCodeOf(error);
 }
 
@@ -19,21 +20,25 @@ const linesOf = (error: unknown, message: string): readonly string[] =>
   error instanceof CliError && error.lines.length > 0 ? error.lines : [`holdfast: ${message}`];
 
 const detailsOf = (error: unknown): unknown =>
-  error instanceof CliError ? error.details : error instanceof HoldfastError ? error.fields : {};
+  error instanceof CliError ? error.details : error instanceof HoldfastError ? wireFields(error.fields) : {};
 
 function codeOf(error: unknown): string {
   if (error instanceof HoldfastError || error instanceof CliError) return error.code;
-  if (error instanceof ConfigError) return "usage";
+  if (isConfigError(error)) return "usage";
   return error instanceof StoreError ? error.kind : "internal";
 }
 
 function exitCodeOf(error: unknown): number {
   if (error instanceof CliError) return error.exitCode;
-  if (error instanceof HoldfastError) return exitCodeByCode[error.code];
-  if (error instanceof ConfigError) return exitCodes.usage;
+  // A newer server may say a code that is not in the table.
+  if (error instanceof HoldfastError) return exitCodeByCode[error.code] ?? exitCodes.other;
+  if (isConfigError(error)) return exitCodes.usage;
   if (error instanceof StoreError) return exitCodes.storage;
   return isSystemError(error) ? exitCodes.storage : exitCodes.other;
 }
+
+/** By its name: the file that declares it loads the server's parts, which most commands that fail never needed. */
+const isConfigError = (error: unknown): boolean => error instanceof Error && error.name === "ConfigError";
 
 /** What the server says, as an exit code. */
 export const exitCodeByCode = {
@@ -43,12 +48,16 @@ export const exitCodeByCode = {
   internal: exitCodes.other,
   invalid_lock_name: exitCodes.usage,
   invalid_ttl: exitCodes.usage,
+  unauthorized: exitCodes.other,
   invalid_input: exitCodes.usage,
+  invalid_node: exitCodes.usage,
   too_large: exitCodes.usage,
   unsupported_media_type: exitCodes.usage,
   method_not_allowed: exitCodes.usage,
   not_found: exitCodes.notFound,
   held: exitCodes.conflict,
+  already_claimed: exitCodes.conflict,
+  not_ready: exitCodes.conflict,
   delayed: exitCodes.conflict,
   conflict: exitCodes.conflict,
   lease_not_current: exitCodes.conflict,
@@ -78,6 +87,7 @@ const meanings: Readonly<Record<string, string>> = {
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof HoldfastError && error.code === "unreachable") return unreachableMessage(error);
+  if (error instanceof HoldfastError && error.code === "invalid_ttl") return ttlMessage(error);
   if (!isSystemError(error)) return error.message;
   if (error.syscall === "mkdir" && ["EEXIST", "ENOTDIR", "ENOENT"].includes(error.code ?? ""))
     return `${error.path} is no directory, or lies in what is none: choose another with --data`;
@@ -95,6 +105,17 @@ function unreachableMessage({ message, cause }: HoldfastError): string {
   const [, url] = /^No reply from (\S+): /.exec(message) ?? [];
   return url === undefined || cause === undefined ? message : `No reply from ${url}: ${whyNoAnswer(cause)}`;
 }
+
+/** In the words of a command line, where it was no number of seconds. */
+function ttlMessage({ message }: HoldfastError): string {
+  const [, bound, seconds] = /must be (at (?:most|least)) (\d+)/.exec(message) ?? [];
+  if (bound === undefined) return message;
+  return `--ttl must be ${bound} ${wholeUnits(Number(seconds))} at this server: give a time as 30s, 15m, 1h`;
+}
+
+/** In the largest unit that leaves nothing over. */
+const wholeUnits = (seconds: number): string =>
+  seconds % 3600 === 0 ? `${seconds / 3600}h` : seconds % 60 === 0 ? `${seconds / 60}m` : `${seconds}s`;
 
 function listenMessage(error: NodeJS.ErrnoException): string {
   const {

@@ -27,6 +27,14 @@ test("the help of every command has an example, which is one of that command", a
   }
 });
 
+test("help tells a command's own options before those that all have", async () => {
+  const lock = all(await build("lock")).find((command) => command.name() === "acquire");
+  assert.ok(lock !== undefined);
+  const told = [...helpOf(lock).matchAll(/^ +(?:-h, )?(--[a-z-]+)/gm)].map(([, long]) => long);
+  assert.deepEqual(told.slice(0, 2), ["--resource", "--session"]);
+  assert.deepEqual(told.slice(-6), ["--server", "--token", "--token-file", "--data", "--json", "--help"]);
+});
+
 test("every command with a result takes --json", async () => {
   const without = all(await build(""))
     .filter((command) => command.commands.length === 0)

@@ -2,7 +2,7 @@
  * The command line: which commands there are. Only the group that is called for is declared, and what it does is loaded
  * when it is called: a lock in a shell loop must not pay for a server.
  */
-import type { Command, CommanderError } from "commander";
+import type { Command, CommanderError, Option } from "commander";
 import { surviveClosedPipes } from "./closed-pipes.js";
 import { CliError, exitCodes } from "./failure.js";
 import { version } from "./version.js";
@@ -17,6 +17,7 @@ const groups: Readonly<Record<string, () => Promise<Words>>> = {
   hold: () => import("./words/run.js"),
   lock: () => import("./words/lock.js"),
   job: () => import("./words/job.js"),
+  node: () => import("./words/node.js"),
   status: () => import("./words/look.js"),
   watch: () => import("./words/look.js"),
   doctor: () => import("./words/look.js"),
@@ -54,8 +55,9 @@ function isJson(args: readonly string[]): boolean {
 
 /** Knows the command's own group, or, for help and for a word that nobody knows, all of them. */
 export async function build(word: string): Promise<Command> {
-  const { Command } = await import("commander");
+  const { Command, Help } = await import("commander");
   const program = new Command("holdfast")
+    .configureHelp({ visibleOptions: (command) => ownFirst(new Help().visibleOptions(command)) })
     .description("One live owner per job: leases with fencing tokens, over HTTP.")
     .version(version)
     .enablePositionalOptions()
@@ -67,12 +69,21 @@ export async function build(word: string): Promise<Command> {
   return program;
 }
 
+/** What nearly every command takes. */
+const shared = ["--server", "--token", "--token-file", "--data", "--json", "--help"];
+
+/** In help, what a command takes by itself comes before what all of them take. */
+function ownFirst(options: readonly Option[]): Option[] {
+  const isShared = ({ long }: Option): boolean => shared.includes(long ?? "");
+  return [...options.filter((one) => !isShared(one)), ...options.filter(isShared)];
+}
+
 const examples = `
 Examples:
-  holdfast serve                                     a server on this machine
+  holdfast serve                                      a server on this machine
   holdfast run deploy-main --wait 10m -- ./deploy.sh  one at a time, everywhere
-  holdfast status                                    who holds what
-  holdfast doctor                                    what is wrong, and what to do
+  holdfast status                                     who holds what
+  holdfast doctor                                     what is wrong, and what to do
 `;
 
 /** Failures are told in one place and one form, not by leaving the process. */

@@ -4,20 +4,14 @@
  */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
+import { notHoldfastText } from "../../client/errors.js";
 import { storeUrl } from "../../config.js";
-import { operatorTokenFile } from "../../data-dir.js";
 import type { Store } from "../../store/store.js";
+import { noToken, refuseBadAddress, refuseBadToken, urlDefault } from "./credentials.js";
 import { CliError, exitCodes } from "./failure.js";
 import { whyNoAnswer } from "./no-answer.js";
 import { warn } from "./output.js";
-import {
-  type Found,
-  findSettings,
-  type ServerFlags,
-  type Setting,
-  tokenFor,
-  urlDefault,
-} from "./settings.js";
+import { type Found, findSettings, type ServerFlags, type Setting, tokenFor } from "./settings.js";
 
 export interface ReachFlags extends ServerFlags {
   readonly json?: boolean;
@@ -28,8 +22,22 @@ export type Reached = { readonly where: string } & ({ readonly server: Remote } 
 
 export interface Remote {
   readonly url: string;
-  /** Calls the server; an error answer becomes a failure with its text. */
-  call(method: string, path: string, more?: { body?: object; space?: string }): Promise<Response>;
+  /** The reply itself; an error answer becomes a failure with its text. */
+  open(method: string, path: string, more?: More): Promise<Response>;
+  /** The reply's JSON. One without these fields is another program's, and a failure. */
+  ask<Body>(
+    method: string,
+    path: string,
+    fields: readonly (keyof Body & string)[],
+    more?: More,
+  ): Promise<Body>;
+  /** What is no reply of Holdfast's. */
+  stranger(response: Response, said: string): CliError;
+}
+
+interface More {
+  readonly body?: object;
+  readonly space?: string;
 }
 
 export const dataDirOf = (flags: { readonly data?: string }): string =>
@@ -45,8 +53,8 @@ export const storeOf = (flags: { readonly data?: string; readonly store?: string
 export async function reach(flags: ReachFlags): Promise<Reached> {
   const found = await findOperatorSettings(flags);
   const { url: named, data } = found;
-  const at = (url: string): Reached => ({ where: url, server: remote(url, found) });
-  if (named !== null) return at(named.value);
+  const at = (url: Setting): Reached => ({ where: url.value, server: remote(url, found) });
+  if (named !== null) return at(named);
   const store = storeOf(flags);
   if (!existsSync(store.replace(/^\w+:/, ""))) {
     if (data.url === null && data.isNamed)
@@ -54,7 +62,7 @@ export async function reach(flags: ReachFlags): Promise<Reached> {
         `there is no data in ${data.dir} and no server runs on it: correct --data, or name a server with --server`,
         exitCodes.notFound,
       );
-    return at(data.url?.value ?? urlDefault);
+    return at(data.url ?? usualPlace);
   }
   // Only here: a command that talks to a server needs no store.
   const [{ openStore }, { StoreError }] = await Promise.all([
@@ -65,8 +73,7 @@ export async function reach(flags: ReachFlags): Promise<Reached> {
     const opened = await openStore(store);
     return { where: opened.facts.location, store: opened };
   } catch (error) {
-    if (data.url !== null && error instanceof StoreError && error.kind === "unavailable")
-      return at(data.url.value);
+    if (data.url !== null && error instanceof StoreError && error.kind === "unavailable") return at(data.url);
     throw error;
   }
 }
@@ -80,9 +87,12 @@ export async function serverAndToken(flags: ServerFlags): Promise<{ url: string;
       `no server runs on ${dir}: start it with holdfast serve --data ${dir}, or name one with --server`,
       exitCodes.notFound,
     );
-  const url = (found.url ?? announced)?.value ?? urlDefault;
-  return { url, token: () => credentialFor(url, found) };
+  const url = found.url ?? announced ?? usualPlace;
+  refuseBadAddress(url);
+  return { url: url.value, token: () => credentialFor(url, found) };
 }
+
+const usualPlace: Setting = { value: urlDefault, from: "default" };
 
 async function findOperatorSettings(flags: ServerFlags): Promise<Found> {
   const found = await findSettings(flags, process.env, process.cwd(), "operator");
@@ -90,49 +100,71 @@ async function findOperatorSettings(flags: ServerFlags): Promise<Found> {
   return found;
 }
 
-function credentialFor(url: string, found: Found): Setting {
-  const { token, unused } = tokenFor(found, url);
-  if (token !== null) return token;
-  const why = unused.map((reason) => `; ${reason}`).join("");
-  throw new CliError(
-    `no token for ${url}${why}. Set HOLDFAST_TOKEN, or run this where ${operatorTokenFile(found.data.dir)} and its server are`,
-    exitCodes.usage,
-  );
-}
-
-function refuseNoUrl(url: string): void {
-  if (!/^https?:/.test(url) || !URL.canParse(url))
-    throw new CliError(`${url} is no URL: write one as http://127.0.0.1:4280`, exitCodes.usage);
+function credentialFor(url: Setting, found: Found): Setting {
+  const { token, unused } = tokenFor(found, url.value);
+  if (token === null) throw noToken(url, unused);
+  refuseBadToken(token);
+  return token;
 }
 
 function unreached(base: string, error: unknown): CliError {
   return new CliError(`cannot reach ${base}: ${whyNoAnswer(error)}`, exitCodes.storage);
 }
 
-function remote(url: string, found: Found): Remote {
-  const base = url.replace(/\/+$/, "");
-  refuseNoUrl(base);
-  const { value: token, from } = credentialFor(base, found);
+function remote(url: Setting, found: Found): Remote {
+  refuseBadAddress(url);
+  const base = url.value.replace(/\/+$/, "");
+  const { value: token, from } = credentialFor(url, found);
+  const stranger = (response: Response, said: string): CliError =>
+    new CliError(notHoldfastText(base, response.status, said), exitCodes.storage, { code: "not_holdfast" });
+  const open: Remote["open"] = async (method, path, { body, space } = {}) => {
+    const response = await fetch(base + path, {
+      method,
+      // A bearer token goes to the server it is for, and nowhere else.
+      redirect: "error",
+      headers: {
+        authorization: `Bearer ${token}`,
+        ...(space === undefined ? {} : { "holdfast-space": space }),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    }).catch((error: unknown) => {
+      throw unreached(base, error);
+    });
+    if (response.ok) return response;
+    const text = await response.text();
+    const { code, details } = fieldsIn(text);
+    if (typeof code !== "string" || typeof details !== "string") throw stranger(response, text);
+    const advice =
+      response.status === 401 ? ` It was taken from ${from}; HOLDFAST_TOKEN sets another for ${base}.` : "";
+    throw new CliError(details + advice, codes[response.status] ?? exitCodes.other);
+  };
   return {
     url: base,
-    call: async (method, path, { body, space } = {}) => {
-      const response = await fetch(base + path, {
-        method,
-        // A bearer token goes to the server it is for, and nowhere else.
-        redirect: "error",
-        headers: {
-          authorization: `Bearer ${token}`,
-          ...(space === undefined ? {} : { "holdfast-space": space }),
-          ...(body === undefined ? {} : { "content-type": "application/json" }),
-        },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      }).catch((error: unknown) => {
-        throw unreached(base, error);
-      });
-      if (!response.ok) throw await failureOf(response, base, from);
-      return response;
+    open,
+    stranger,
+    ask: async <Body>(
+      method: string,
+      path: string,
+      fields: readonly (keyof Body & string)[],
+      more: More = {},
+    ): Promise<Body> => {
+      const response = await open(method, path, more);
+      const text = await response.text();
+      const body = fieldsIn(text);
+      if (fields.some((field) => !(field in body))) throw stranger(response, text);
+      return body as Body;
     },
   };
+}
+
+/** None, where it is no object in JSON. */
+function fieldsIn(text: string): Readonly<Record<string, unknown>> {
+  try {
+    return Object(JSON.parse(text)) as Readonly<Record<string, unknown>>;
+  } catch {
+    return {};
+  }
 }
 
 const codes: Readonly<Record<number, number>> = {
@@ -142,11 +174,3 @@ const codes: Readonly<Record<number, number>> = {
   409: exitCodes.conflict,
   503: exitCodes.storage,
 };
-
-async function failureOf(response: Response, base: string, from: string): Promise<CliError> {
-  const body = (await response.json().catch(() => ({}))) as { details?: string };
-  const details = body.details ?? `${base} answered ${response.status}`;
-  const advice =
-    response.status === 401 ? ` It was taken from ${from}; HOLDFAST_TOKEN sets another for ${base}.` : "";
-  return new CliError(details + advice, codes[response.status] ?? exitCodes.other);
-}

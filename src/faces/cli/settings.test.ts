@@ -196,6 +196,32 @@ describe("files", () => {
     );
   });
 
+  test("of a project file only what is known and right counts; the rest is told with what was meant", async () => {
+    const file = project(
+      'lock_polcy = "warn"\nrequire = "src/**"\nauthority = "https://thief.example/x.git"\ncolour = 1\n',
+    );
+    const { warnings, project: found } = await look();
+    assert.deepEqual(found.values, {});
+    assert.deepEqual(warnings, [
+      `${file}: unknown key "lock_polcy" is ignored: did you mean lock_policy?`,
+      `${file}: require is ignored: it must be a list of patterns, as ["src/**"]`,
+      `${file}: authority is ignored: it must be the name of a git remote, or "local", never a URL`,
+      `${file}: unknown key "colour" is ignored: there are lock_policy, require, authority`,
+    ]);
+    project('lock_policy = "warn"\nrequire = ["src/**"]\nauthority = "origin"\n');
+    const right = await look();
+    assert.deepEqual(right.warnings, []);
+    assert.deepEqual(right.project.values, { lock_policy: "warn", require: ["src/**"], authority: "origin" });
+  });
+
+  test("a broken project file stops nothing, and is told with its line", async () => {
+    const file = project('lock_policy = "warn"\n\nrequire = [\n');
+    const { url, warnings } = await look({ server: "http://flag" });
+    assert.equal(url.value, "http://flag");
+    assert.match(warnings.join(), /^the project file is ignored: .*:\d+:\d+: Invalid TOML document: /);
+    assert.ok(warnings[0]?.includes(file));
+  });
+
   test("the user's file is told to be closed when it holds a token and others can read it", async () => {
     const file = user('url = "http://file"\ntoken = "file"', 0o644);
     assert.deepEqual((await look()).warnings, [
@@ -207,8 +233,9 @@ describe("files", () => {
 
   test("what cannot be meant is refused", async () => {
     const wrong: [text: string, says: RegExp][] = [
-      ["url = ", /config\.toml: Invalid TOML/],
-      ['urll = "x"', /unknown key "urll": there are url, token, token_file/],
+      ['token = "t"\nurl = ', /config\.toml:2:7: Invalid TOML/],
+      ['urll = "x"', /unknown key "urll": did you mean url\?/],
+      ['colour = "x"', /unknown key "colour": there are url, token, token_file/],
       ["url = 7", /url must be text/],
       ['token_file = "nowhere"', /cannot read .*nowhere \(ENOENT\)/],
     ];

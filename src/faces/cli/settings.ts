@@ -6,8 +6,12 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { userInfo } from "node:os";
 import { dirname, isAbsolute, join, resolve } from "node:path";
+import { nearest } from "../../core/nearest.js";
 import { announcedUrl, keptToken, operatorTokenFile } from "../../data-dir.js";
+import { urlDefault } from "./credentials.js";
 import { CliError, exitCodes } from "./failure.js";
+import { type Project, projectIn } from "./project-file.js";
+import { tomlIn } from "./toml-file.js";
 
 export interface ServerFlags {
   readonly server?: string;
@@ -29,11 +33,8 @@ export interface Settings {
   readonly unused: readonly string[];
   /** What was found and not heeded, and why. */
   readonly warnings: readonly string[];
+  readonly project: Project;
 }
-
-export const urlDefault = "http://127.0.0.1:4280";
-/** Stands in a repository: whoever can commit can write it. */
-export const projectFileName = ".holdfast.toml";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -56,6 +57,7 @@ export interface Found {
   };
   readonly sources: readonly Source[];
   readonly warnings: readonly string[];
+  readonly project: Project;
 }
 
 /** Operators' commands may also use HOLDFAST_ADMIN_TOKEN. */
@@ -74,7 +76,7 @@ export async function settingsOf(
       exitCodes.notFound,
     );
   const url = found.url ?? announced ?? { value: urlDefault, from: "default" };
-  return { url, ...tokenFor(found, url.value), warnings: found.warnings };
+  return { url, ...tokenFor(found, url.value), warnings: found.warnings, project: found.project };
 }
 
 export async function findSettings(
@@ -83,7 +85,8 @@ export async function findSettings(
   cwd: string = process.cwd(),
   caller: Caller = "worker",
 ): Promise<Found> {
-  const warnings = await projectWarnings(cwd, env);
+  const project = await projectIn(cwd, userFile(env));
+  const warnings = [...project.warnings];
   const given = fromFlags(flags);
   const environment = fromEnvironment(env, caller);
   const user = await fromUserFile(env, warnings);
@@ -97,6 +100,7 @@ export async function findSettings(
     data: { dir, isNamed, url: data.url },
     sources: [given, environment, user, data],
     warnings,
+    project,
   };
 }
 
@@ -180,11 +184,11 @@ async function fromUserFile(env: Environment, warnings: string[]): Promise<Sourc
   const file = userFile(env);
   const values = await tomlIn(file);
   const unknown = Object.keys(values).find((key) => !userKeys.includes(key));
-  if (unknown !== undefined)
-    throw new CliError(
-      `${file}: unknown key ${JSON.stringify(unknown)}: there are ${userKeys.join(", ")}`,
-      exitCodes.usage,
-    );
+  if (unknown !== undefined) {
+    const meant = nearest(unknown, userKeys);
+    const advice = meant === undefined ? `there are ${userKeys.join(", ")}` : `did you mean ${meant}?`;
+    throw new CliError(`${file}: unknown key ${JSON.stringify(unknown)}: ${advice}`, exitCodes.usage);
+  }
   const text = (key: string): string | null => {
     const value = values[key];
     if (value === undefined) return null;
@@ -243,43 +247,6 @@ const isOurs = (file: string): boolean =>
 
 export const isThisMachine = (url: string): boolean =>
   URL.canParse(url) && /^(?:127(?:\.\d+){3}|\[::1\]|localhost)$/.test(new URL(url).hostname);
-
-/** Keys that would let a cloned repository send a user's token, or its calls, elsewhere. */
-export const notForProjects = ["url", "token", "token_file", "store", "server"];
-
-/** The nearest project file, going up from here. */
-export function projectFile(cwd: string): string | null {
-  for (let at = resolve(cwd); ; at = dirname(at)) {
-    const file = join(at, projectFileName);
-    if (existsSync(file)) return file;
-    if (dirname(at) === at) return null;
-  }
-}
-
-async function projectWarnings(cwd: string, env: Environment): Promise<string[]> {
-  const file = projectFile(cwd);
-  if (file === null) return [];
-  const values = await tomlIn(file);
-  return notForProjects
-    .filter((key) => key in values)
-    .map(
-      (key) =>
-        `${file}: ${key} is ignored: a project file sets policy and names only. Use HOLDFAST_URL and HOLDFAST_TOKEN, or ${userFile(env)}`,
-    );
-}
-
-export async function tomlIn(file: string): Promise<Record<string, unknown>> {
-  // A pipe would be waited for, for ever.
-  if (!statSync(file, { throwIfNoEntry: false })?.isFile()) return {};
-  // Loaded only where there is such a file: most commands find none.
-  const { parse } = await import("smol-toml");
-  try {
-    return parse(readFileSync(file, "utf8"));
-  } catch (error) {
-    const [line = "it cannot be read"] = error instanceof Error ? error.message.split("\n") : [];
-    throw new CliError(`${file}: ${line}`, exitCodes.usage);
-  }
-}
 
 function secretIn(file: string, from: string): string {
   try {

@@ -91,7 +91,8 @@ test("fails as fetch does: with the cause, or the reason of whoever called it of
 test("the client cannot tell it from fetch", async () => {
   answer = (request, response) => {
     response.setHeader("content-type", "application/json");
-    if (request.url === "/whoami") response.end('{"principal":"me","expires_at":null}');
+    if (request.url === "/whoami")
+      response.end('{"principal":"me","space":"default","role":"worker","scopes":[],"expires_at":null}');
     else response.writeHead(404).end('{"code":"not_found","details":"there is none","error":"no"}');
   };
   const client = createClient({ url, token: "t", fetch: smallFetch, retries: 0 });

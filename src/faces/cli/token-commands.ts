@@ -77,19 +77,17 @@ export async function createToken(flags: CreateFlags): Promise<void> {
   const { name, role, scope: scopes = ["*"], reentrant = false, space } = flags;
   const { result: row, where } = await onEither<TokenRow>(
     flags,
-    async (server) =>
-      (await (
-        await server.call("POST", "/tokens", {
-          body: {
-            name,
-            role,
-            scopes,
-            reentrant,
-            ...(space === undefined ? {} : { space }),
-            ...(expiresInMs === null ? {} : { expires_in_seconds: Math.ceil(expiresInMs / 1000) }),
-          },
-        })
-      ).json()) as TokenRow,
+    (server) =>
+      server.ask<TokenRow>("POST", "/tokens", ["id", "token", "scopes"], {
+        body: {
+          name,
+          role,
+          scopes,
+          reentrant,
+          ...(space === undefined ? {} : { space }),
+          ...(expiresInMs === null ? {} : { expires_in_seconds: Math.ceil(expiresInMs / 1000) }),
+        },
+      }),
     async (tokens, store) => {
       const wish = { name, role: role as Role, scopes, reentrant, space: space ?? defaultSpace, expiresInMs };
       const made = await tokens.create(wish, act());
@@ -129,7 +127,7 @@ async function rows(flags: TokenFlags): Promise<TokenRow[]> {
   const { result } = await onEither(
     flags,
     async (server) =>
-      ((await (await server.call("GET", "/tokens", within(flags))).json()) as { tokens: TokenRow[] }).tokens,
+      (await server.ask<{ tokens: TokenRow[] }>("GET", "/tokens", ["tokens"], within(flags))).tokens,
     async (tokens, store) =>
       (await tokens.list(flags.space ?? defaultSpace)).map((record) => rowOf(record, store)),
   );
@@ -185,7 +183,7 @@ export async function revokeToken(idOrName: string, flags: TokenFlags): Promise<
   const id = await idOf(idOrName, flags);
   const { where } = await onEither<unknown>(
     flags,
-    (server) => server.call("DELETE", `/tokens/${encodeURIComponent(id)}`, within(flags)),
+    (server) => server.open("DELETE", `/tokens/${encodeURIComponent(id)}`, within(flags)),
     (tokens) => tokens.revoke(id, flags.space ?? defaultSpace, act()),
   );
   if (flags.json === true) printJson({ id });
@@ -196,12 +194,10 @@ export async function rotateToken(idOrName: string, flags: TokenFlags): Promise<
   const id = await idOf(idOrName, flags);
   const { result: token, where } = await onEither(
     flags,
-    async (server) =>
-      (
-        (await (
-          await server.call("POST", `/tokens/${encodeURIComponent(id)}/rotate`, within(flags))
-        ).json()) as TokenRow
-      ).token,
+    async (server) => {
+      const path = `/tokens/${encodeURIComponent(id)}/rotate`;
+      return (await server.ask<TokenRow>("POST", path, ["token"], within(flags))).token;
+    },
     async (tokens) => {
       const rotated = await tokens.rotate(id, flags.space ?? defaultSpace, act());
       return "refused" in rotated ? undefined : rotated.token;

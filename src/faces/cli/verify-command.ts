@@ -29,6 +29,7 @@ export interface VerifyFlags {
   readonly workloads?: string;
   readonly report?: readonly string[];
   readonly seed?: string;
+  readonly keepGoing?: boolean;
   readonly json?: boolean;
   readonly yes?: boolean;
 }
@@ -56,11 +57,12 @@ export async function verifyCommand(flags: VerifyFlags): Promise<void> {
     url,
     durationMs: durationOf(flags.duration),
     workloads: chosen,
+    keepGoing: flags.keepGoing === true,
     ...bearersFrom(flags.token, token),
     ...(flags.seed === undefined ? {} : { seed: seedOf(flags.seed) }),
   };
-  const onBegin = (): void => {
-    const names = chosen.map(({ name }) => name).join(", ");
+  const onBegin = (running: readonly Workload[]): void => {
+    const names = running.map(({ name }) => name).join(", ");
     warn(`Verifying ${url} for ${Math.round(options.durationMs / 1000)} s: ${names}`);
   };
   const result = await untilInterrupted((signal) =>

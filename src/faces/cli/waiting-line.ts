@@ -8,6 +8,7 @@ import type { Waiting } from "../../client/locks.js";
 import { printable } from "../../core/names.js";
 import { durationText } from "./output.js";
 import { writeStderr } from "./stderr.js";
+import { inLine, reasonClause } from "./wording.js";
 
 const redrawMs = 1000;
 const columnsMin = 20;
@@ -62,16 +63,18 @@ function wordsFor(waiting: Waiting, agoMs: number): string {
     case "trouble":
       return `${waiting.error.message} Trying again.`;
     case "delayed":
+      if ((waiting as { availableAt?: Date }).availableAt === undefined) return "earlier waiters go first";
       return `nobody may take it for another ${durationText(waiting.retryAfterMs - agoMs)} (its last holder disappeared)`;
     case "held": {
-      const { holder, expiresInMs, position, waiters } = waiting;
+      const { holder, expiresInMs, position, metadata } = waiting;
       const since = durationText(Date.now() - holder.since.getTime());
-      const place =
-        position === undefined ? "" : `, place ${position} of ${Math.max(position, waiters)} in line`;
+      const place = position === undefined ? "" : `, place ${position} of ${inLine(waiting)} in line`;
       // Its holder may have renewed it since this was known.
       const left = expiresInMs - agoMs;
       const until = left > 0 ? `, expires in ${durationText(left)} unless renewed` : "";
-      return `held by ${whoIs(holder.principal, holder.owner)} for ${since}${place}${until}`;
+      // What it is for comes last: a narrow terminal cuts it off, not the place in line.
+      const who = whoIs(holder.principal, holder.owner);
+      return `held by ${who} for ${since}${place}${until}${reasonClause(metadata)}`;
     }
   }
 }

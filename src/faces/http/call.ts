@@ -3,8 +3,10 @@ import { createHash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { canonical } from "../../core/canonical.js";
 import { parseName } from "../../core/names.js";
+import { nodeIdOf } from "../../core/nodes/node.js";
 import { type Identity, mayTouch } from "../../service/identity.js";
 import type { Leases } from "../../service/leases.js";
+import type { Nodes } from "../../service/nodes.js";
 import type { Tokens } from "../../service/tokens.js";
 import type { WireLimits } from "../../wire/fields.js";
 import type { Answer } from "./answer.js";
@@ -15,6 +17,7 @@ import type { Presenter } from "./present.js";
 /** What the handlers work with. */
 export interface Desk {
   readonly leases: Leases;
+  readonly nodes: Nodes;
   readonly tokens: Tokens;
   readonly present: Presenter;
   readonly limits: WireLimits;
@@ -36,10 +39,11 @@ export interface Call<Body = unknown, Query = unknown> {
 /** Answers, or writes its own reply and returns null. */
 export type Handler = (call: Call) => Promise<Answer | null>;
 
-const reservedPrefix = "node:";
+/** What is done to a name: a node's lease is the work graph's to change, but an admin may end any. */
+export type NameUse = "read" | "write" | "force";
 
 /** Parses a name and checks that this token may touch it. */
-export function nameOf(call: Call, raw: string, use: "read" | "write"): string {
+export function nameOf(call: Call, raw: string, use: NameUse): string {
   const parsed = parseName(raw);
   if ("invalid" in parsed) return refuse("invalid_lock_name", `${shown(raw)}: ${parsed.invalid}.`);
   const { name } = parsed;
@@ -48,16 +52,17 @@ export function nameOf(call: Call, raw: string, use: "read" | "write"): string {
       "forbidden",
       `The scopes of this token (${call.identity.scopes.join(" ")}) do not cover ${name}. Ask an admin for one that does.`,
     );
-  if (use === "write" && name.startsWith(reservedPrefix))
+  const node = nodeIdOf(name);
+  if (use === "write" && node !== null)
     return refuse(
       "forbidden",
-      `${name} is reserved for the work graph, which this version does not serve. It can only be read and watched.`,
+      `${name} is the lease of a node of the work graph. Here it can be read and watched; claim, renew and release it with POST /v1/nodes/${node}/claim, /renew and /release.`,
     );
   return name;
 }
 
 /** The name in the path. */
-export const pathName = (call: Call, use: "read" | "write"): string =>
+export const pathName = (call: Call, use: NameUse): string =>
   nameOf(
     call,
     (call.request.params as { name?: string; id?: string }).name ??

@@ -37,9 +37,14 @@ export class Instants {
     return Math.round(this.clocks.wall());
   }
 
+  /** Milliseconds of Unix time, as `text` shows it. */
+  epochMs(engineAt: number): number {
+    return Math.min(engineAt + this.#offset, instantMax);
+  }
+
   /** RFC 3339 in UTC. */
   text(engineAt: number): string {
-    const at = Math.min(engineAt + this.#offset, instantMax);
+    const at = this.epochMs(engineAt);
     const second = Math.floor(at / 1000);
     let text = this.#seconds.get(second);
     if (text === undefined) {

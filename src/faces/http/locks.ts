@@ -3,7 +3,6 @@ import { randomUUID } from "node:crypto";
 import type { Claim } from "../../core/lease.js";
 import { newId } from "../../service/bearer.js";
 import { mayTouch } from "../../service/identity.js";
-import type { Wait } from "../../service/waiting.js";
 import type {
   AcquireRequest,
   CheckRequest,
@@ -16,8 +15,8 @@ import type { ForceReleaseRequest } from "../../wire/operate.js";
 import { type Answer, ok, refuse } from "./answer.js";
 import { type Call, type Handler, pageLimit, pathName, requestOf } from "./call.js";
 import { fromCursor, toCursor } from "./cursor.js";
-import { onDeparture } from "./departure.js";
 import { lockRefusal, withinSight } from "./refusals.js";
+import { refuseRevoked, waitOf } from "./waiting-caller.js";
 
 const ttlDefaultMs = 60_000;
 
@@ -71,8 +70,7 @@ export async function acquire(
   refused: typeof lockRefusal,
 ): Promise<Answer> {
   const { leases, present } = call.desk;
-  const wait: Wait | null =
-    waitSeconds === 0 ? null : { ms: waitMs(call, waitSeconds), gone: goneSignal(call) };
+  const wait = waitOf(call, waitSeconds);
   const acquired = await leases.acquire(claim, wait).catch((error: unknown) => {
     if (wait === null) throw error;
     refuseRevoked(call);
@@ -88,34 +86,6 @@ export async function acquire(
   if (wait.gone.aborted) undelivered();
   refuseRevoked(call);
   return { ...granted(outcome.granted), undelivered };
-}
-
-function refuseRevoked(call: Call): void {
-  if (call.identity.revoked.aborted)
-    refuse("authentication_failed", "This token was revoked while it waited. Nothing was granted.");
-}
-
-/** Nobody waits beyond the end of its token. */
-function waitMs(call: Call, waitSeconds: number): number {
-  const { expiresAt } = call.identity;
-  const ms = waitSeconds * 1000;
-  return expiresAt === null ? ms : Math.max(1, Math.min(ms, expiresAt - call.desk.leases.store.now()));
-}
-
-/** Aborted when the connection closes, or the token is revoked, before the reply was written. */
-function goneSignal(call: Call): AbortSignal {
-  const gone = new AbortController();
-  const { raw } = call.reply;
-  const { revoked } = call.identity;
-  const leave = (): void => gone.abort();
-  const closed = (): void => {
-    // The token outlives the call: nothing of the call may stay with it.
-    revoked.removeEventListener("abort", leave);
-    if (!raw.writableFinished) leave();
-  };
-  revoked.addEventListener("abort", leave, { once: true });
-  onDeparture(call.reply, closed);
-  return gone.signal;
 }
 
 export const renewLock: Handler = async (call) => {
@@ -196,7 +166,7 @@ export const checkLock: Handler = async (call) => {
 };
 
 export const forceReleaseLock: Handler = async (call) => {
-  const name = pathName(call, "write");
+  const name = pathName(call, "force");
   const { reason } = call.body as ForceReleaseRequest;
   const by = call.identity.principal;
   const { ended, sessionHash, token } = await call.desk.leases.forceRelease({

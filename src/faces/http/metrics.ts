@@ -1,6 +1,7 @@
 /** Prometheus metrics. Labels are routes and statuses, never a lease name or a holder. */
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { Leases } from "../../service/leases.js";
+import type { Nodes } from "../../service/nodes.js";
 import { type RouteId, routeIds } from "../../wire/route.js";
 import type { Gate } from "./gate.js";
 import type { Streams } from "./stream.js";
@@ -30,12 +31,12 @@ export class Metrics {
   readonly registry = new Registry();
   readonly #routes = new Map<RouteId, RouteFigures>(routeIds.map((id) => [id, new RouteFigures()]));
 
-  constructor(leases: Leases, streams: Streams, gate: Gate) {
+  constructor(leases: Leases, nodes: Nodes, streams: Streams, gate: Gate) {
     collectDefaultMetrics({ register: this.registry, prefix: "holdfast_" });
-    this.#gauges(leases, streams, gate);
+    this.#gauges(leases, nodes, streams, gate);
   }
 
-  #gauges(leases: Leases, streams: Streams, gate: Gate): void {
+  #gauges(leases: Leases, nodes: Nodes, streams: Streams, gate: Gate): void {
     const registers = [this.registry];
     const gauge = (name: string, help: string, read: () => number): void => {
       new Gauge({
@@ -60,6 +61,7 @@ export class Metrics {
     };
     const { counters, queues, policy, upkeep } = leases;
     gauge("waiters", "Requests that wait for a name", () => queues.size);
+    gauge("work_waiters", "Requests that wait for work", () => nodes.work.waiting);
     gauge("streams", "Open watch streams", () => streams.size);
     gauge("requests_in_work", "Requests being worked on, waiting ones not counted", () => gate.inWork);
     counter("overload_refusals_total", "Requests refused because the server was busy", () => gate.refused);

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { refuse } from "./answer.js";
 
-const methods = "GET, POST, DELETE";
+const methods = "GET, POST, PUT, DELETE";
 const headers = "authorization, content-type, idempotency-key, last-event-id, holdfast-space";
 
 /** Sets the CORS headers if the origin is allowed; returns whether it is. */

@@ -79,6 +79,12 @@ function howItEnded(previous: Ended | null, { leaseId, present }: Asked): string
 const nowHeldBy = (holding: Holding, present: Presenter): string =>
   `It is held by ${ownerOf(holding.lock.lease)} until ${present.instants.text(holding.expiresAt)}${holding.lock.token === 0 ? "" : ` (token ${holding.lock.token})`}.`;
 
+/** The same for programs. */
+const nowHolding = (holding: Holding | null, present: Presenter): object =>
+  holding === null
+    ? {}
+    : { holder: present.holder(holding), expires_at: present.instants.text(holding.expiresAt) };
+
 const takenBy = (name: string, { lock }: Holding): string =>
   lock.name === name ? `${name} is taken.` : `${name} overlaps ${lock.name}, which is taken.`;
 
@@ -96,6 +102,7 @@ function lost(
       extra: {
         job_id: name,
         owner: holding === null ? null : ownerOf(holding.lock.lease),
+        ...nowHolding(holding, present),
         ...(previous === null ? {} : { previous: present.previous(previous) }),
       },
     },
@@ -127,7 +134,7 @@ const lockTable: Table = {
     return problem(
       "lease_not_current",
       `This lease is not the current one of ${name}.${ended} ${nowHeldBy(holding, present)}`,
-      { status: 400 },
+      { status: 400, extra: nowHolding(holding, present) },
     );
   },
   request_spent: spent,

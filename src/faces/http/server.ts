@@ -18,12 +18,16 @@ import type { GateLimits } from "./gate-limits.js";
 import * as jobs from "./jobs.js";
 import * as locks from "./locks.js";
 import { Metrics } from "./metrics.js";
+import * as nodeClaims from "./node-claims.js";
+import * as nodeQueue from "./node-queue.js";
+import * as nodes from "./nodes.js";
 import * as operate from "./operate.js";
 import { applyCors, checkHost } from "./origin.js";
 import { Outbox } from "./outbox.js";
 import * as sessions from "./sessions.js";
 import { type StreamLimits, Streams, watchLock, watchLocks } from "./stream.js";
 import * as tokens from "./tokens.js";
+import { inNodeWords, isNodePath, isNodeRequest, withRequestId } from "./v1-errors.js";
 import { checkOf } from "./validation.js";
 
 export interface HttpOptions {
@@ -68,7 +72,7 @@ export function httpFace(desk: Desk, options: HttpOptions): HttpFace {
   let isReady = true;
   const gate = new Gate(desk.tokens, options.gate);
   const streams = new Streams(options.streams);
-  const metrics = new Metrics(desk.leases, streams, gate);
+  const metrics = new Metrics(desk.leases, desk.nodes, streams, gate);
   const outbox = new Outbox();
   const table = routes(desk.limits);
   const document = openapi(table, { version: desk.version });
@@ -80,6 +84,9 @@ export function httpFace(desk: Desk, options: HttpOptions): HttpFace {
     ...jobs,
     ...sessions,
     ...tokens,
+    ...nodes,
+    ...nodeClaims,
+    ...nodeQueue,
     watchLock: watchLock(streams),
     watchLocks: watchLocks(streams),
     backup: operate.backup(options.scratchDir),
@@ -126,6 +133,7 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
   const readsBody = route.body !== undefined;
   const mayHaveBody = route.method !== "GET";
   const isStream = route.path.endsWith("/watch");
+  const isNode = isNodePath(route.path);
   const enter = (request: FastifyRequest, reply: FastifyReply): Context => {
     applyCors(request, reply, options.corsOrigins);
     checkHost(request, options.hosts);
@@ -170,7 +178,8 @@ function register(app: FastifyInstance, route: Route, handler: Handler, at: Regi
       const { query } = request;
       const wrong = check(body, query);
       if (wrong !== null || isIdle(body)) leaveWork(gate, context);
-      const finish = (answer: Answer | null): void => {
+      const finish = (given: Answer | null): void => {
+        const answer = isNode && given !== null ? inNodeWords(given) : given;
         leaveWork(gate, context);
         metrics.record(route.id, answer?.status ?? 200, (performance.now() - context.arrivedAt) / 1000);
         if (answer !== null) outbox.add(reply.raw.socket, () => deliver(reply, answer));
@@ -230,7 +239,7 @@ function send(reply: FastifyReply, { status, body, retryAfterMs }: Answer): void
     if (retryAfterMs !== undefined)
       reply.header("retry-after", String(Math.max(1, Math.ceil(retryAfterMs / 1000))));
     if (status === 401) reply.header("www-authenticate", 'Bearer realm="holdfast"');
-    reply.send({ ...(body as object), request_id: reply.request.id });
+    reply.send(withRequestId(body, reply.request.id));
   } else if (body === null) reply.header("content-type", "application/json; charset=utf-8").send("null");
   else reply.send(body);
 }
@@ -251,6 +260,8 @@ function answerTheRest(
     method,
     pattern: new RegExp(`^${path.replace(/[.]/g, "\\.").replace(/\{\w+\}/g, "[^/]+")}$`),
   }));
+  const say = (request: FastifyRequest, reply: FastifyReply, answer: Answer): void =>
+    send(reply, isNodeRequest(request) ? inNodeWords(answer) : answer);
   const answerUnknown = (request: FastifyRequest, reply: FastifyReply): unknown => {
     reply.header("x-request-id", request.id);
     if (applyCors(request, reply, options.corsOrigins) && request.method === "OPTIONS")
@@ -259,7 +270,8 @@ function answerTheRest(
     const allowed = patterns.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
     if (path === "/" && request.method === "GET") return reply.redirect("/docs");
     if (allowed.length === 0)
-      return send(
+      return say(
+        request,
         reply,
         problem(
           "not_found",
@@ -267,7 +279,8 @@ function answerTheRest(
         ),
       );
     reply.header("allow", allowed.join(", "));
-    return send(
+    return say(
+      request,
       reply,
       problem(
         "method_not_allowed",
@@ -280,7 +293,8 @@ function answerTheRest(
     const { routeId } = request.routeOptions.config as { routeId?: RouteId };
     // That nothing is there matters more than what is wrong with the body.
     if (request.is404) return answerUnknown(request, reply);
-    const answer = answerTo(error, request);
+    const plain = answerTo(error, request);
+    const answer = isNodeRequest(request) ? inNodeWords(plain) : plain;
     if (request.gateContext !== null) leaveWork(gate, request.gateContext);
     if (routeId !== undefined) metrics.record(routeId, answer.status, 0);
     if (error instanceof Busy) setTimeout(send, busyMs, reply, answer);

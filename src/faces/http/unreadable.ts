@@ -6,6 +6,7 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:ht
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { type Answer, problem } from "./answer.js";
+import { inNodeWords, isNodePath, withRequestId } from "./v1-errors.js";
 
 const contentType = "application/json; charset=utf-8";
 
@@ -37,10 +38,11 @@ export function answerUnreadable(requestId: () => string) {
       sayLast(socket, problem("method_not_allowed", "This server is no proxy: it does not take CONNECT."));
     },
 
-    badUrl(_path: string, _request: IncomingMessage, response: ServerResponse): void {
+    badUrl(path: string, _request: IncomingMessage, response: ServerResponse): void {
       const id = requestId();
-      const { status, body } = problem("invalid_lock_name", "The path is not valid percent-encoding.");
-      const text = JSON.stringify({ ...(body as object), request_id: id });
+      const answer = problem("invalid_lock_name", "The path is not valid percent-encoding.");
+      const { status, body } = isNodePath(path) ? inNodeWords(answer) : answer;
+      const text = JSON.stringify(withRequestId(body, id));
       const headers = { "content-type": contentType, "content-length": Buffer.byteLength(text) };
       response.writeHead(status, { "x-request-id": id, ...headers }).end(text);
     },

@@ -3,27 +3,51 @@
  * the code, and the nearest right word.
  */
 import { Ajv, type ValidateFunction } from "ajv";
+import { nearest } from "../../core/nearest.js";
 import { EmptyRequest } from "../../wire/fields.js";
-import { nearest } from "../../wire/nearest.js";
+import { judgedFields } from "../../wire/node-fields.js";
 import type { Route } from "../../wire/routes.js";
 import { type Answer, problem } from "./answer.js";
+import { isNodePath, nodeProblem } from "./v1-errors.js";
 
 // Nothing is changed to fit: what is not as the schema says is refused.
-const ajv = new Ajv({ strict: false, validateFormats: false, verbose: true });
+const ajv = new Ajv({ strict: false, strictNumbers: true, validateFormats: false, verbose: true });
 
 /** What is wrong with a body and a query, or null. */
 export type Check = (body: unknown, query: unknown) => Answer | null;
 
 export function checkOf(route: Route): Check {
-  const body = checkPart(route.body ?? EmptyRequest, "body");
-  const query = checkPart(route.query ?? EmptyRequest, "query");
+  const isNode = isNodePath(route.path);
+  const body = checkPart(route.body ?? EmptyRequest, "body", isNode);
+  const query = checkPart(route.query ?? EmptyRequest, "query", isNode);
   return (givenBody, givenQuery) => (givenBody === undefined ? null : body(givenBody)) ?? query(givenQuery);
 }
 
-function checkPart(schema: object, part: "body" | "query"): (value: unknown) => Answer | null {
+function checkPart(
+  schema: object,
+  part: "body" | "query",
+  isNode: boolean,
+): (value: unknown) => Answer | null {
   const validate: ValidateFunction = ajv.compile(schema);
-  return (value) => (validate(value) ? null : invalid(validate.errors?.[0], part));
+  return (value) => {
+    if (validate(value)) return null;
+    const failure = validate.errors?.[0];
+    return (isNode && part === "body" ? judged(failure) : null) ?? invalid(failure, part, isNode);
+  };
 }
+
+/** A field that the rules for nodes judge: what is wrong with it is not only a wrong shape. */
+function judged(failure: Failure | undefined): Answer | null {
+  if (failure === undefined || failure.keyword === "additionalProperties") return null;
+  const field = fieldOf(failure);
+  if (!judgedFields.has(field)) return null;
+  if (field === "ms") return nodeProblem("invalid_node", "ms must be a positive number of milliseconds.");
+  const what = failure.keyword === "required" ? "is missing" : demandOf(failure);
+  return nodeProblem("invalid_node", `${field} ${what}.`);
+}
+
+const fieldOf = ({ instancePath, params }: Failure): string =>
+  instancePath.slice(1).replaceAll("/", ".") || String(params["missingProperty"] ?? "");
 
 /** What Ajv says about one failure. */
 interface Failure {
@@ -42,16 +66,27 @@ const elsewhere: Readonly<Record<string, string>> = {
   ttl: "the field is ttl_seconds, a whole number",
 };
 
-function invalid(failure: Failure | undefined, part: "body" | "query"): Answer {
+/** The same for the work graph. */
+const elsewhereInGraph: Readonly<Record<string, string>> = {
+  wait_seconds: "only POST /v1/queue/next waits for work",
+  ttl: "how long a claim lasts is the space's policy: GET /v1/policy",
+  ttl_seconds: "how long a claim lasts is the space's policy: GET /v1/policy",
+  by: "the claimer is always the token's principal",
+  owner: "the claimer is always the token's principal",
+  assignee: "the claimer is always the token's principal",
+  status: "a status is set with POST /v1/nodes/{id}/status",
+  lease_id: "a claim is named by its node, and by its token if you send one",
+};
+
+function invalid(failure: Failure | undefined, part: "body" | "query", isNode: boolean): Answer {
   if (failure === undefined) return problem("invalid_input", `The ${part} is not valid.`);
-  const field =
-    failure.instancePath.slice(1).replaceAll("/", ".") || String(failure.params["missingProperty"] ?? "");
+  const field = fieldOf(failure);
   if (failure.keyword === "additionalProperties") {
     const word = String(failure.params["additionalProperty"]);
     const known = Object.keys(
       (failure.parentSchema as { properties?: object } | undefined)?.properties ?? {},
     );
-    return problem("invalid_input", unknownField(word, known, field, part));
+    return problem("invalid_input", unknownField(word, known, field, part, isNode));
   }
   if (failure.keyword === "required")
     return problem("invalid_input", `${String(failure.params["missingProperty"])} is missing.`);
@@ -102,8 +137,10 @@ function unknownField(
   known: readonly string[],
   within: string,
   part: "body" | "query",
+  isNode: boolean,
 ): string {
-  const hint = part === "body" && Object.hasOwn(elsewhere, word) ? elsewhere[word] : undefined;
+  const hints = isNode ? elsewhereInGraph : elsewhere;
+  const hint = part === "body" && Object.hasOwn(hints, word) ? hints[word] : undefined;
   if (hint !== undefined) return `Unknown field ${JSON.stringify(word)}: ${hint}.`;
   const near = nearest(word, known);
   const what = part === "body" ? "field" : "parameter";

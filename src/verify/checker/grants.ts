@@ -4,7 +4,7 @@
  * nobody wrongly; what only an order of all operations can show is left to the search.
  */
 import type { History } from "../history.js";
-import { expiredBy, heldUntil, mayEndFrom, promisedUntil } from "./holds.js";
+import { expiredBy, graceMs, heldUntil, mayEndFrom, promisedUntil } from "./holds.js";
 import {
   type Acquire,
   decidedFrom,
@@ -23,9 +23,6 @@ import {
 } from "./ledger.js";
 import { restOf, type SessionFacts, tickMs } from "./sessions.js";
 import { type Accuse, at, told, who } from "./wording.js";
-
-/** How late a dead holder's name may become free, beyond its TTL: I3. */
-const graceMs = 1000;
 
 export function checkGrants(name: NameFacts, ledger: Ledger, accuse: Accuse): void {
   const { history } = ledger;

@@ -6,6 +6,9 @@ import type { History } from "../history.js";
 import { grantedFrom, type LeaseFacts } from "./ledger.js";
 import { tickMs } from "./sessions.js";
 
+/** How late a dead holder's name may become free, beyond its TTL: I3. */
+export const graceMs = 1000;
+
 /** Until when the service had promised it by `before`, if nothing ended it. */
 export function promisedUntil({ grants, renewals }: LeaseFacts, history: History, before: number): number {
   let until = Number.NEGATIVE_INFINITY;

@@ -4,6 +4,7 @@
  * operation's beginning and its end.
  */
 import type { Call, History, LeaseRef, Operation, Reply } from "../history.js";
+import { Pulses } from "./pulse.js";
 import { type SessionFacts, sessionsIn, tickMs } from "./sessions.js";
 
 /** An operation and where it stands in the history. */
@@ -96,6 +97,8 @@ export interface Ledger {
   readonly sessions: ReadonlyMap<string, SessionFacts>;
   /** The first lease, on any name, that has the id. */
   readonly byRef: ReadonlyMap<LeaseRef, LeaseFacts>;
+  /** When the service answered. */
+  readonly pulses: Pulses;
 }
 
 /**
@@ -161,7 +164,7 @@ export function ledgerOf(history: History): Ledger {
     for (const lease of leases)
       if (lease.grants.some((grant) => acquires.includes(grant) && !mayBeReentry(lease, grant)))
         settled.push(lease);
-  return { history, names, requests, sessions, byRef };
+  return { history, names, requests, sessions, byRef, pulses: new Pulses(history.operations) };
 }
 
 function nameIn(names: Map<string, NameFacts>, name: string): NameFacts {

@@ -31,8 +31,11 @@ export function checkOverlaps({ names, history }: Ledger, accuse: Accuse): void 
   const group = [...names.values()].filter(({ name }) => canOverlap(name));
   checkExclusion(group, history, accuse);
   for (const name of names.values())
-    for (const noted of name.operations)
-      if (isBlocked(noted)) checkBlocked(name, noted, group, history, accuse);
+    for (const noted of name.operations) {
+      if (!isBlocked(noted)) continue;
+      const blocking = blockingIn(noted, group);
+      if (blocking !== null) checkBlocked(name, noted, blocking, history, accuse);
+    }
 }
 
 /** I1: leases on names that overlap are never held at once. */
@@ -62,6 +65,17 @@ const areOfOneSession = (one: LeaseFacts, other: LeaseFacts): boolean =>
   one.session !== null && one.session === other.session && one.principal === other.principal;
 
 const isBlocked = ({ reply }: Noted): boolean => reply.kind === "held" && reply.token === null;
+
+/**
+ * The names that can be meant by the refusal: the one that it names, or else all. Null: it is one of somebody's
+ * whose calls are not in the history.
+ */
+function blockingIn({ reply }: Noted, group: readonly NameFacts[]): readonly NameFacts[] | null {
+  const named = reply.kind === "held" ? reply.overlapping : undefined;
+  if (named === undefined) return group;
+  const found = group.filter(({ name }) => name === named);
+  return found.length === 0 && (named === null || canOverlap(named)) ? null : found;
+}
 
 /** I3: who is refused because of a name that overlaps can name one that was held. */
 function checkBlocked(

@@ -1,10 +1,12 @@
 /**
  * Waiting in line, I25 and I26, judged by waiters who waited in vain: only of them it is certain when they stood in
  * line. One that was refused at `ended` had arrived `waitMs` earlier at the latest, and did not leave before
- * `began + waitMs`. Queues of one node; names that overlap others are left out, for their turn depends on those.
+ * `began + waitMs`. Of one that was granted it is not certain when it arrived, so where the history says how long a
+ * request may be on its way, that is added. Queues of one node; names that overlap others are left out, for their turn
+ * depends on those.
  */
 import type { History } from "../history.js";
-import { heldUntil } from "./holds.js";
+import { expiredBy, graceMs, heldUntil } from "./holds.js";
 import {
   type Acquire,
   firstGrant,
@@ -34,12 +36,13 @@ interface Wait {
 export function checkQueue(name: NameFacts, ledger: Ledger, accuse: Accuse): void {
   if (canOverlap(name.name)) return;
   const waits = waitsIn(name, ledger.history);
-  if (waits.length === 0) return;
   for (const lease of name.leases) checkTurn(lease, waits, ledger, accuse);
   for (const [nth, lease] of name.leases.entries()) {
     const next = name.leases[nth + 1];
-    const isDelayed = lease.grants.some(({ call }) => call.delayMs > 0);
-    if (!isDelayed) checkWakeUp(lease, next, waits, ledger, accuse);
+    const isDelayed = [...lease.grants, ...lease.mayGrant].some(({ call }) => call.delayMs > 0);
+    if (isDelayed) continue;
+    checkWakeUp(lease, next, waits, ledger, accuse);
+    if (next !== undefined) checkLate(lease, next, ledger, accuse);
   }
 }
 
@@ -107,5 +110,27 @@ function checkWakeUp(
     lease.name.name,
     next === undefined ? [acquire] : [acquire, firstGrant(next)],
     `was free from ${at(freeFrom)} to ${at(freeTo)} while somebody stood in line: ${told(acquire)}`,
+  );
+}
+
+/** I26: nor was the one who got it after standing in line kept from it for long. */
+function checkLate(lease: LeaseFacts, next: LeaseFacts, ledger: Ledger, accuse: Accuse): void {
+  const { history, pulses } = ledger;
+  const grant = firstGrant(next);
+  const { began, ended, call, recorder } = grant;
+  if (history.timely === undefined || call.waitMs === 0) return;
+  // Of several calls that may have been granted it, nobody knows which one stood in line.
+  if (next.grants.length > 1 || next.mayGrant.length > 0) return;
+  // Somebody who never heard of it may have had it in between.
+  if (next.token > lease.token + 1) return;
+  const freeFrom = Math.min(expiredBy(lease, history) + graceMs, ...lease.overs.map((over) => over.ended));
+  const from = Math.max(freeFrom, began);
+  if (pulses.after(recorder, from, wakeUpMs + history.timely.transitMs) >= ended) return;
+  if (isForgotten(history, heldUntil(lease, history), ended)) return;
+  accuse(
+    "I26",
+    lease.name.name,
+    [grant],
+    `was free from ${at(freeFrom)}, and who stood in line got it long after: ${told(grant)}`,
   );
 }

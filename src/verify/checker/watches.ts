@@ -2,14 +2,22 @@
  * I29: what a watch tells is in order, without gaps and without repeats, and is true. A stream is held against itself
  * (each lease is acquired, renewed and ended, in this order, and tokens rise) and against the operations: it leaves
  * out nothing that a caller was told, and tells nothing that no call explains. With `reset` and a new snapshot it
- * begins anew. How soon an event comes is not judged, only what had come before another that was told.
+ * begins anew. How soon an event comes is judged by connections.ts, here only what had come before another that was told.
  *
- * A snapshot is read after its place in the feed was taken: events up to what it shows may follow it.
+ * A snapshot is read after its place in the feed was taken: events up to what it shows may follow it. Where the
+ * connection is marked, the snapshot was read after it was asked for, and is held against what was held then.
  */
 import type { Violation } from "../check.js";
 import type { Seen } from "../history.js";
-import { heldUntil, mayEndFrom } from "./holds.js";
-import { grantedBy, grantedFrom, type LeaseFacts, type Ledger, type NameFacts } from "./ledger.js";
+import { expiredBy, graceMs, heldUntil, mayEndFrom } from "./holds.js";
+import {
+  grantedBy,
+  grantedFrom,
+  isForgotten,
+  type LeaseFacts,
+  type Ledger,
+  type NameFacts,
+} from "./ledger.js";
 import { at } from "./wording.js";
 
 /** One event, and where it stands in the history. */
@@ -55,6 +63,8 @@ class Stream {
   readonly #names = new Set<string>();
   /** All that it will tell comes after what was done before this. */
   #past = Number.NEGATIVE_INFINITY;
+  /** The connection that it comes over, where that is marked. */
+  #opened: Heard | null = null;
 
   constructor(
     readonly ledger: Ledger,
@@ -62,7 +72,9 @@ class Stream {
   ) {}
 
   hear(heard: Heard): void {
-    if (heard.event === "reset") this.#reset();
+    if (heard.event === "opened") this.#open(heard);
+    else if (heard.event === "closed") return;
+    else if (heard.event === "reset") this.#reset();
     else if (heard.event === "snapshot" || heard.event === "synced") this.#show(heard);
     else this.#event(heard);
   }
@@ -88,6 +100,12 @@ class Stream {
     }
   }
 
+  /** Without a place to go on from it begins anew. */
+  #open(opened: Heard): void {
+    this.#opened = opened;
+    if (opened.id === null) this.#reset();
+  }
+
   #reset(): void {
     this.end();
     this.#past = Math.max(this.#past, this.#latest?.from ?? this.#past);
@@ -109,25 +127,50 @@ class Stream {
     this.#since = this.#isShowing ? null : heard.at;
     if (!this.#isShowing) {
       // What was shown may be of an earlier connection, and over.
-      if (!this.#canResume) this.#words.clear();
+      if (!this.#canResume && this.#opened === null) this.#words.clear();
       this.#canResume = true;
       this.#isWhole(heard);
       return;
     }
     const name = this.ledger.names.get(heard.name);
-    if (name !== undefined) this.#wasAsked(heard, name);
+    if (name !== undefined) {
+      this.#wasAsked(heard, name);
+      this.#mayBeHeld(heard, name.byToken.get(heard.token));
+    }
     this.#words.set(heard.name, { heard, isOver: false, renewals: null });
     this.#told.add(`${heard.token} ${heard.name}`);
   }
 
+  /** A snapshot is not read before this. */
+  get #readFrom(): number {
+    return Math.max(this.#past, this.#opened?.at ?? this.#past);
+  }
+
+  /** A snapshot shows nothing that was over before it was read. */
+  #mayBeHeld(shown: Heard, lease: LeaseFacts | undefined): void {
+    if (lease === undefined) return;
+    const { history } = this.ledger;
+    const from = this.#readFrom;
+    const over = Math.min(expiredBy(lease, history) + graceMs, ...lease.overs.map(({ ended }) => ended));
+    if (over < from && !isForgotten(history, over, shown.at))
+      this.#accuse([shown], `token ${shown.token} was over by ${at(over)}, and the snapshot shows it`);
+  }
+
+  /** Names that it follows: all below its prefix, or else those that it spoke of. */
+  get #followed(): Iterable<string> {
+    const opened = this.#opened;
+    if (opened === null) return this.#names;
+    return [...this.ledger.names.keys()].filter((name) => name.startsWith(opened.name));
+  }
+
   /** A snapshot shows whatever was held all the time in which it can have been read. */
   #isWhole(synced: Heard): void {
-    for (const name of this.#names) {
+    for (const name of this.#followed) {
       const missed = this.ledger.names
         .get(name)
         ?.leases.find(
           (lease) =>
-            grantedBy(lease) < this.#past &&
+            grantedBy(lease) < this.#readFrom &&
             heldUntil(lease, this.ledger.history) > synced.at &&
             !this.#told.has(`${lease.token} ${name}`),
         );

@@ -1,4 +1,5 @@
 /** Operations and instants in words: a person must be able to check an accusation against the history. */
+import { nodeCallText, nodeReplyText } from "../node-calls.js";
 import type { Noted } from "./ledger.js";
 
 /** Records a broken promise about a name, with the operations that show it. */
@@ -41,6 +42,8 @@ function asked({ call }: Noted): string {
       return `kept session ${call.session} alive`;
     case "end":
       return `ended session ${call.session}`;
+    case "node":
+      return `asked: ${nodeCallText(call)}`;
   }
 }
 
@@ -50,7 +53,7 @@ function answered({ reply }: Noted): string {
       return `got lease ${reply.lease} with token ${reply.token} for ${reply.leftMs} ms`;
     case "held":
       return reply.token === null
-        ? "was told that an overlapping name is held"
+        ? `was told that ${reply.overlapping ?? "an overlapping name"} is held`
         : `was told that token ${reply.token} holds it`;
     case "state":
       return reply.held ? `saw it held by token ${reply.token}` : `saw it free after token ${reply.token}`;
@@ -60,7 +63,13 @@ function answered({ reply }: Noted): string {
       return `never learnt what became of it (${reply.why})`;
     case "opened":
       return `got session ${reply.session}`;
-    default:
+    case "delayed":
+    case "lost":
+    case "done":
+    case "gone":
+    case "reused":
       return `was answered "${reply.kind}"`;
+    default:
+      return `was answered "${nodeReplyText(reply)}"`;
   }
 }

@@ -13,8 +13,8 @@ const isEvent = (event: string | null): event is Seen["event"] => event !== null
 
 export interface Following {
   readonly stream: string;
-  /** Path and query of the stream. */
-  readonly path: string;
+  /** What the names begin with that it follows. */
+  readonly prefix: string;
   readonly bearer: string;
   /** Where the last connection stopped, and where this one does. */
   lastId: string | null;
@@ -32,8 +32,10 @@ export async function follow(exchange: Exchange, following: Following, signal: A
 
 /** One connection; returns how long the service wants to be left alone. */
 async function connection(exchange: Exchange, following: Following, signal: AbortSignal): Promise<number> {
-  const { lastId, bearer, path } = following;
+  const { lastId, bearer, prefix, stream, saw } = following;
+  const path = `/watch?prefix=${encodeURIComponent(prefix)}`;
   const headers = lastId === null ? {} : { "last-event-id": lastId };
+  const asked = monotonicMs();
   const sent = exchange.open(bearer, { method: "GET", path }, headers);
   const cut = (): void => {
     sent.destroy();
@@ -46,7 +48,12 @@ async function connection(exchange: Exchange, following: Following, signal: Abor
       reply.resume();
       return retryAfter(reply, null);
     }
-    await listen(reply, following, signal);
+    saw({ stream, at: asked, event: "opened", id: lastId, name: prefix, token: 0 });
+    try {
+      await listen(reply, following, signal);
+    } finally {
+      saw({ stream, at: monotonicMs(), event: "closed", id: null, name: prefix, token: 0 });
+    }
     return 0;
   } finally {
     signal.removeEventListener("abort", cut);

@@ -11,7 +11,7 @@ import {
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 
 export interface Asked {
-  readonly method: "GET" | "POST" | "DELETE";
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
   /** Below the service's URL, with its query. */
   readonly path: string;
   readonly body?: object;

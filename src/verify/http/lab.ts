@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { setMaxListeners } from "node:events";
-import { type Call, type History, isChange, type Operation, type Reply } from "../history.js";
+import { type Call, type History, isChange, type Operation, type Reply, type Timely } from "../history.js";
 import type { Caller, Lab } from "../lab.js";
 import { Recorder } from "../recorder.js";
 import { seeded } from "../seed.js";
@@ -12,6 +12,7 @@ import { monotonicMs, sleep } from "./clock.js";
 import { Contact } from "./contact.js";
 import { follow } from "./events.js";
 import { Exchange, type Heard } from "./exchange.js";
+import { addNodeType, removeNodeType } from "./node-type.js";
 import { Pace } from "./pace.js";
 import { type Ids, replyFrom, requestFor } from "./replies.js";
 
@@ -27,6 +28,8 @@ export interface HttpLabOptions {
   readonly principals: readonly Principal[];
   /** Who forces a release, if not the caller itself. */
   readonly operator?: Principal;
+  /** Who may change the policy of the work graph, if not the operator. */
+  readonly admin?: Principal;
   readonly prefix: string;
   readonly seed: number;
   readonly over: AbortSignal;
@@ -36,6 +39,8 @@ export interface HttpLabOptions {
   readonly pace?: Pace;
   /** Shared by labs that run at once. */
   readonly contact?: Contact;
+  /** Nobody else works in the space: see Lab. */
+  readonly isAlone?: boolean;
   /** How long a reply may take, beyond the time that the call itself waits. */
   readonly timeoutMs?: number;
   readonly clockBoundMs?: number;
@@ -45,6 +50,11 @@ export interface HttpLabOptions {
 const timeoutDefaultMs = 5000;
 /** Half a percent over the longest lease of a workload, and the rounding of a millisecond on either side. */
 const clockBoundDefaultMs = 20;
+/**
+ * A packet that is lost and sent again takes a fraction of a second. Three seconds of changes are well within what a
+ * server keeps by default (an hour, or 100,000 of them).
+ */
+export const timely: Timely = { transitMs: 500, keptMs: 3000 };
 /** Calls a second and at once, where no pace is given. */
 const paceDefault = { callsPerSecond: 2000, inFlightMax: 256 };
 /** Each process has one call at a time under way, and streams come on top. */
@@ -54,6 +64,7 @@ const ended: Reply = { kind: "refused", code: "unsent: the run has ended" };
 
 export class HttpLab implements Lab {
   readonly prefix: string;
+  readonly isAlone: boolean;
   readonly over: AbortSignal;
   readonly random: () => number;
   readonly now = monotonicMs;
@@ -68,13 +79,15 @@ export class HttpLab implements Lab {
   /** By stream: the last event that was heard. */
   readonly #lastIds = new Map<string, string | null>();
   #labels = 0;
+  readonly #nodeTypes: string[] = [];
 
   constructor(readonly options: HttpLabOptions) {
     this.prefix = options.prefix;
+    this.isAlone = options.isAlone === true;
     this.over = options.over;
     setMaxListeners(0, this.over); // every process listens while it sleeps
     this.random = seeded(options.seed);
-    this.recorder = new Recorder(options.clockBoundMs ?? clockBoundDefaultMs);
+    this.recorder = new Recorder(options.clockBoundMs ?? clockBoundDefaultMs, timely);
     this.#exchange = new Exchange(options.url, connectionsMax);
     this.#pace = options.pace ?? new Pace(paceDefault);
     this.#contact = options.contact ?? new Contact();
@@ -97,7 +110,7 @@ export class HttpLab implements Lab {
     let told = 0;
     const following = {
       stream,
-      path: `/watch?prefix=${encodeURIComponent(prefix)}`,
+      prefix,
       bearer: this.options.principals[0]?.bearer ?? "",
       lastId: this.#lastIds.get(stream) ?? null,
       saw: (seen: Parameters<Recorder["saw"]>[0]) => {
@@ -108,6 +121,16 @@ export class HttpLab implements Lab {
     await follow(this.#exchange, following, signal);
     this.#lastIds.set(stream, following.lastId);
     return told;
+  }
+
+  get nodeType(): Lab["nodeType"] {
+    const admin = this.options.admin ?? this.options.operator;
+    if (admin === undefined) return undefined;
+    return async () => {
+      const type = await addNodeType(this.#exchange, admin);
+      this.#nodeTypes.push(type);
+      return type;
+    };
   }
 
   history(): History {
@@ -125,6 +148,9 @@ export class HttpLab implements Lab {
       if (this.now() < until) await caller(who).call({ op: "end", session });
     for (const { who, name, lease } of this.#custody.leases(this.now()))
       if (this.now() < until) await caller(who).call({ op: "release", name, lease });
+    const admin = this.options.admin ?? this.options.operator;
+    for (const type of this.#nodeTypes.splice(0))
+      if (admin !== undefined && this.now() < until) await removeNodeType(this.#exchange, admin, type);
   }
 
   close(): void {
@@ -140,13 +166,15 @@ export class HttpLab implements Lab {
   ): Promise<Reply> {
     const { operator, timeoutMs = timeoutDefaultMs } = this.options;
     const { bearer } = call.op === "force" ? (operator ?? principal) : principal;
-    const waitMs = call.op === "acquire" ? call.waitMs : 0;
+    const waitMs = "waitMs" in call ? call.waitMs : 0;
     const asked = requestFor(call, this.#ids, this.#labelOf(process, call));
     await this.#pace.begin(this.#isLeaving ? undefined : this.options.ends);
     const ask = async (): Promise<Reply> => {
       if (this.#isEnded) return ended;
       const began = this.now();
+      const asking = this.recorder.asking({ process, principal: principal.name, call, began });
       const heard = await this.#exchange.ask(bearer, asked, { timeoutMs: timeoutMs + waitMs, signal });
+      asking.over();
       this.#noteHeard(heard, principal.name, began);
       const reply = replyFrom(call, heard, this.#ids);
       // The service never heard of it.

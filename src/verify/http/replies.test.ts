@@ -21,10 +21,22 @@ const force: Call = { op: "force", name: "n" };
 const lease = { lease_id: "ls", fencing_token: 7, expires_in_ms: 1990 };
 const granted: Reply = { kind: "granted", lease: "~ls", token: 7, leftMs: 1990 };
 
+/** Answered as done, and nobody knows what. */
+function hollow(status: number): Reply {
+  return { kind: "unknown", why: `${status} without what it promises`, isHollow: true };
+}
+
 const rows: readonly (readonly [Call, number, unknown, Reply])[] = [
   [plain, 200, { status: "acquired", ...lease }, granted],
   [plain, 200, { status: "held", fencing_token: 6 }, { kind: "held", token: 6 }],
-  [plain, 200, { status: "held", fencing_token: 6, conflicts_with: "path:a" }, { kind: "held", token: null }],
+  [
+    plain,
+    200,
+    { status: "held", fencing_token: 6, conflicts_with: "path:a" },
+    { kind: "held", token: null, overlapping: "path:a" },
+  ],
+  // Held by a name that the caller may not see.
+  [plain, 200, { status: "held", fencing_token: 0 }, { kind: "held", token: null, overlapping: null }],
   [plain, 409, { code: "delayed" }, { kind: "delayed" }],
   [asked, 409, { code: "lease_lost" }, { kind: "lost" }],
   [asked, 422, { code: "invalid_input" }, { kind: "reused" }],
@@ -52,7 +64,12 @@ const rows: readonly (readonly [Call, number, unknown, Reply])[] = [
   [plain, 502, "<html>", { kind: "unknown", why: "502" }],
   [plain, 500, { code: "internal" }, { kind: "unknown", why: "internal" }],
   // A success that lacks what it promises settles nothing.
-  [plain, 200, { status: "acquired", lease_id: "ls" }, { kind: "unknown", why: "200" }],
+  [plain, 200, { status: "acquired", lease_id: "ls" }, hollow(200)],
+  [plain, 200, { status: "perhaps", ...lease }, hollow(200)],
+  [plain, 204, undefined, hollow(204)],
+  [renew, 200, undefined, hollow(200)],
+  [read, 200, { fencing_token: 3 }, hollow(200)],
+  [open, 201, { session_id: "ss" }, hollow(201)],
 ];
 
 for (const [call, status, body, expected] of rows)

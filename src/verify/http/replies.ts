@@ -5,6 +5,7 @@
 
 import type { Call, Reply } from "../history.js";
 import type { Asked, Heard } from "./exchange.js";
+import { nodeReplyFrom, nodeRequestFor } from "./node-replies.js";
 
 /** Ids are secret, so a history names them by stand-ins. */
 export interface Ids {
@@ -17,6 +18,8 @@ export interface Ids {
 const seconds = (ms: number): number => Math.round(ms / 1000);
 const lockPath = (name: string, verb = ""): string => `/locks/${encodeURIComponent(name)}${verb}`;
 const sessionPath = (id: string, verb = ""): string => `/sessions/${encodeURIComponent(id)}${verb}`;
+
+type LockCall = Exclude<Call, { op: "node" }>;
 
 /** `label` is shown to everybody who finds the name held. */
 export function requestFor(call: Call, ids: Ids, label: string): Asked {
@@ -64,6 +67,8 @@ export function requestFor(call: Call, ids: Ids, label: string): Asked {
       return { method: "POST", path: sessionPath(ids.reveal(call.session), "/keepalive"), body: {} };
     case "end":
       return { method: "DELETE", path: sessionPath(ids.reveal(call.session)) };
+    case "node":
+      return nodeRequestFor(call);
   }
 }
 
@@ -81,28 +86,31 @@ interface Body {
 export function replyFrom(call: Call, heard: Heard, ids: Ids): Reply {
   if (heard.kind === "unsent") return { kind: "refused", code: `unsent: ${heard.why}` };
   if (heard.kind === "lost") return { kind: "unknown", why: heard.why };
+  if (call.op === "node") return nodeReplyFrom(call, heard);
   const { status } = heard;
   const body: Body = typeof heard.body === "object" && heard.body !== null ? heard.body : {};
   const reply = status < 300 ? success(call, body, ids) : refusal(call, status, body);
   if (reply !== null) return reply;
+  if (status < 300) return { kind: "unknown", why: `${status} without what it promises`, isHollow: true };
   const code = typeof body.code === "string" ? body.code : String(status);
   const isCertain = (status >= 400 && status < 500) || code === "unavailable";
   return isCertain ? { kind: "refused", code } : { kind: "unknown", why: code };
 }
 
 /** Null where the reply lacks what it promises. */
-function success(call: Call, body: Body, ids: Ids): Reply | null {
+function success(call: LockCall, body: Body, ids: Ids): Reply | null {
   const { lease_id, session_id, fencing_token: token, expires_in_ms: leftMs } = body;
   switch (call.op) {
     case "acquire":
-      if (body.status === "held" && typeof token === "number")
-        return { kind: "held", token: body.conflicts_with === undefined ? token : null };
+      if (body.status === "held" && typeof token === "number") return held(token, body.conflicts_with);
       if (body.status !== "acquired") return null;
       return granted(lease_id, token, leftMs, ids);
     case "renew":
       return granted(lease_id, token, leftMs, ids);
     case "read":
-      return typeof token === "number" ? { kind: "state", held: body.status === "held", token } : null;
+      return typeof token === "number" && (body.status === "held" || body.status === "free")
+        ? { kind: "state", held: body.status === "held", token }
+        : null;
     case "open":
       return typeof session_id === "string" && typeof leftMs === "number"
         ? { kind: "opened", session: ids.hide(session_id), leftMs }
@@ -115,13 +123,19 @@ function success(call: Call, body: Body, ids: Ids): Reply | null {
   }
 }
 
+/** A token of 0 stands for a lease on a name that the caller may not see. */
+function held(token: number, overlapping: unknown): Reply {
+  if (typeof overlapping === "string") return { kind: "held", token: null, overlapping };
+  return token === 0 ? { kind: "held", token: null, overlapping: null } : { kind: "held", token };
+}
+
 const granted = (lease: unknown, token: unknown, leftMs: unknown, ids: Ids): Reply | null =>
   typeof lease === "string" && typeof token === "number" && typeof leftMs === "number"
     ? { kind: "granted", lease: ids.hide(lease), token, leftMs }
     : null;
 
 /** Refusals that say something about the lease; null for the others. */
-function refusal(call: Call, status: number, { code }: Body): Reply | null {
+function refusal(call: LockCall, status: number, { code }: Body): Reply | null {
   const isGone = (status === 404 && code === "not_found") || code === "session_expired";
   switch (call.op) {
     case "acquire":

@@ -7,6 +7,7 @@ import { timeline } from "./timeline.js";
 import {
   callText,
   complaints,
+  endText,
   grouped,
   msText,
   operationCount,
@@ -39,7 +40,7 @@ function verdict(result: Result): Html {
   const title = outcome === "violated" ? plural(count, "violation") : outcomeText(outcome);
   return html`<header><h1>Holdfast verify</h1>
 <div class="verdict ${kind}"><strong>${title}</strong>
-in ${plural(operationCount(result), "operation")} on ${plural(names, "name")}, ${plural(workloads.length, "workload")} over ${Math.round(result.durationMs / 1000)} s${result.interrupted ? " (interrupted)" : ""}</div>
+in ${plural(operationCount(result), "operation")} on ${plural(names, "name")}, ${plural(workloads.length, "workload")} over ${Math.round(result.durationMs / 1000)} s${endText(result) && ` (${endText(result)})`}</div>
 <dl class="facts"><dt>Service</dt><dd>${result.url}</dd><dt>Began</dt><dd>${result.startedAt}</dd>
 <dt>Principals</dt><dd>${result.principals.join(", ")}</dd><dt>Names</dt><dd><code>${result.prefix}…</code></dd>
 <dt>Seed</dt><dd>${result.seed}</dd></dl></header>`;

@@ -10,7 +10,13 @@ const format = "holdfast-verify/1";
 export const resultToJson = (result: Result): string => `${JSON.stringify({ format, ...result })}\n`;
 
 /** What reports of an earlier version do not tell. */
-const untold: Contacted = { unreachable: null, dismissed: [], rateLimited: 0, unsent: 0 };
+const untold: Contacted & Pick<Result, "endedEarly"> = {
+  unreachable: null,
+  dismissed: [],
+  rateLimited: 0,
+  unsent: 0,
+  endedEarly: false,
+};
 
 /** Throws a VerifyError for what is no report, or not a whole one. */
 export function resultFromJson(text: string): Result {

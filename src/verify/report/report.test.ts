@@ -52,6 +52,7 @@ function resultOf(
     startedAt: "2026-01-01T00:00:00Z",
     durationMs: 60_000,
     interrupted: false,
+    endedEarly: false,
     outcome: outcomeOf(workloads, []),
     unreachable: null,
     dismissed: [],

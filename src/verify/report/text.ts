@@ -1,7 +1,16 @@
 /** The closing lines of a run on a terminal: what is wrong first, then a table. */
 
 import { lossRates, type Result, unknownReplies } from "../result.js";
-import { complaints, grouped, operationCount, outcomeText, plural, rateText, remarks } from "./words.js";
+import {
+  complaints,
+  endText,
+  grouped,
+  operationCount,
+  outcomeText,
+  plural,
+  rateText,
+  remarks,
+} from "./words.js";
 
 /** More complaints than this are in the report only. */
 const complaintsMax = 20;
@@ -26,7 +35,7 @@ export function closingText(result: Result): string {
       ];
     }),
     ...remarks(result),
-    `${outcomeText(result.outcome)}: ${plural(operationCount(result), "operation")} in ${Math.round(result.durationMs / 1000)} s${result.interrupted ? ", interrupted" : ""}, seed ${result.seed}`,
+    `${outcomeText(result.outcome)}: ${plural(operationCount(result), "operation")} in ${Math.round(result.durationMs / 1000)} s${endText(result) && `, ${endText(result)}`}, seed ${result.seed}`,
   ].join("\n");
 }
 

@@ -1,5 +1,6 @@
 /** Operations and results in words, for reports. */
 import type { Call, Operation, Reply, Seen } from "../history.js";
+import { nodeCallText, nodeReplyText } from "../node-calls.js";
 import type { Dismissed, LossRate, Outcome, Result, WorkloadResult } from "../result.js";
 
 export const grouped = (value: number): string => value.toLocaleString("en-US");
@@ -36,6 +37,8 @@ export function callText(call: Call): string {
       return `keep session ${call.session} alive`;
     case "end":
       return `end session ${call.session}`;
+    case "node":
+      return nodeCallText(call);
   }
 }
 
@@ -44,7 +47,9 @@ export function replyText(reply: Reply): string {
     case "granted":
       return `granted: lease ${reply.lease}, token ${reply.token}, ${reply.leftMs} ms left`;
     case "held":
-      return reply.token === null ? "held by a lease that overlaps" : `held by token ${reply.token}`;
+      return reply.token === null
+        ? `held by a lease that overlaps${reply.overlapping ? `: ${reply.overlapping}` : ""}`
+        : `held by token ${reply.token}`;
     case "delayed":
       return "delayed";
     case "lost":
@@ -63,6 +68,8 @@ export function replyText(reply: Reply): string {
       return `refused: ${reply.code}`;
     case "unknown":
       return `no answer that counts: ${reply.why}`;
+    default:
+      return nodeReplyText(reply);
   }
 }
 
@@ -80,6 +87,12 @@ const outcomes: Readonly<Record<Outcome, string>> = {
 };
 
 export const outcomeText = (outcome: Outcome): string => outcomes[outcome];
+
+/** Why it ended before its time; empty where it did not. */
+export function endText({ interrupted, endedEarly }: Result): string {
+  if (interrupted) return "interrupted";
+  return endedEarly ? "ended at the first violation" : "";
+}
 
 export const rateText = ({ lost, writes }: LossRate): string =>
   `${grouped(lost)} of ${grouped(writes)} (${writes === 0 ? "0" : ((100 * lost) / writes).toFixed(1)} %)`;
@@ -131,13 +144,15 @@ const unreachableTexts = ({ unreachable }: Result): string[] =>
       ];
 
 /** What is worth knowing though it accuses nobody. */
-export function remarks({ outcome, rateLimited, unsent, unreachable, workloads }: Result): string[] {
+export function remarks(result: Result): string[] {
+  const { outcome, rateLimited, unsent, unreachable, workloads, leftOut = [] } = result;
   const isShort = workloads.some(({ tooLittle }) => tooLittle.length > 0);
   const advice =
     outcome === "ok" || !isShort
       ? ""
       : ". Raise the limit (HOLDFAST_RATE_LIMIT), give more tokens or fewer workloads, or a longer duration";
   return [
+    ...leftOut.map(({ workload, why }) => `${workload} was left out: ${why}`),
     ...(rateLimited === 0 ? [] : [`${plural(rateLimited, "call")} refused by the rate limit (429)${advice}`]),
     ...(unsent === 0 || unreachable !== null
       ? []

@@ -1,7 +1,9 @@
 /** Every workload, in the order in which reports name them. */
 import type { Workload } from "../lab.js";
 import { counter } from "./counter.js";
+import { graph } from "./graph.js";
 import { mutex } from "./mutex.js";
+import { overlap } from "./overlap.js";
 import { queue } from "./queue.js";
 import { retryStorm } from "./retry-storm.js";
 import { sessions } from "./sessions.js";
@@ -15,5 +17,7 @@ export const workloads: readonly Workload[] = [
   watchReplay,
   sessions,
   tokens,
+  overlap,
   counter,
+  graph,
 ];

@@ -87,6 +87,21 @@ export async function askUntilKnown(lab: Lab, caller: Caller, call: Call): Promi
 
 export const isKnown = (reply: Reply): boolean => reply.kind !== "unknown" && reply.kind !== "refused";
 
+/** So often, in ms, that replies show the service to be there. */
+const lookEveryMs = 100;
+
+/**
+ * Reads until it is over: what is told or granted late is late only while somebody is answered. A name that nobody
+ * wants, for who looks at a name wakes those who wait for it.
+ */
+export async function look(lab: Lab, isOver: () => boolean): Promise<void> {
+  const caller = lab.caller("looking", 0);
+  while (!isOver()) {
+    await caller.call({ op: "read", name: `${lab.prefix}aside` });
+    await lab.sleep(lookEveryMs);
+  }
+}
+
 export const letGo = (lab: Lab, caller: Caller, name: string, lease: string): Promise<Reply> =>
   askUntilKnown(lab, caller, { op: "release", name, lease });
 

@@ -13,6 +13,7 @@ import {
   askUntilKnown,
   crew,
   letGo,
+  look,
   namesOf,
   requestIds,
 } from "./crew.js";
@@ -54,6 +55,7 @@ export const queue: Workload = {
     const names = namesOf(lab, nameCount);
     const abandoned = new Abandoned();
     const isFirst = once();
+    const looking = look(lab, () => lab.over.aborted);
     await crew(processCount, async (index) => {
       const process = `queue-${index}`;
       const caller = lab.caller(process, index);
@@ -75,6 +77,7 @@ export const queue: Workload = {
         await lab.sleep(between(lab, 5, 100), lab.over);
       }
     });
+    await looking;
     return tally;
   },
 };

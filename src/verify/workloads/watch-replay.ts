@@ -1,14 +1,14 @@
 /** Streams of events are cut and resumed, over and over, while others work on the names that they follow. */
 import type { Caller, Lab, Workload } from "../lab.js";
 import { between, odds, pick } from "./chance.js";
-import { acquiring, crew, letGo, namesOf } from "./crew.js";
+import { acquiring, crew, letGo, look, namesOf } from "./crew.js";
 
 const nameCount = 4;
 const workerCount = 4;
 const streamCount = 3;
 const ttlMs = 1000;
-/** How long events of the last changes may be on their way, in ms. */
-const lastEventsMs = 1000;
+/** How long events of the last changes may be on their way, in ms: as long as a stream may take that is in time. */
+const lastEventsMs = 2000;
 
 interface WatchTally extends Record<string, number> {
   grants: number;
@@ -39,7 +39,8 @@ export const watchReplay: Workload = {
           await lab.sleep(between(lab, 20, 120), lab.over);
         }
       });
-      await lab.sleep(ttlMs + lastEventsMs);
+      const restsAt = lab.now() + ttlMs + lastEventsMs;
+      await look(lab, () => lab.now() >= restsAt);
     } finally {
       quiet.abort();
       await streams;
@@ -48,13 +49,13 @@ export const watchReplay: Workload = {
   },
 };
 
-/** A stream is cut every other second, at times within its first moments; the last stretch is left alone. */
+/** A stream is cut every other second, at times within its first moments; from the end of the run on it is left alone. */
 async function follow(lab: Lab, stream: string, quiet: AbortSignal, tally: WatchTally): Promise<void> {
   while (!quiet.aborted) {
     const cut = new AbortController();
     const clock = lab.over.aborted
       ? until(quiet)
-      : lab.sleep(odds(lab, 0.2) ? between(lab, 0, 30) : between(lab, 300, 1500), quiet);
+      : lab.sleep(odds(lab, 0.2) ? between(lab, 0, 30) : between(lab, 300, 3000), lab.over);
     const following = lab.watch(stream, lab.prefix, cut.signal);
     await clock;
     cut.abort();

@@ -25,6 +25,8 @@ export interface Fault {
   readonly loads?: number;
   /** The callers reach the server through the proxy. */
   readonly isProxied?: boolean;
+  /** For how long it holds up single requests while others pass, in ms. */
+  readonly heldUpMs?: number;
   /** Which share of what a workload reaches undisturbed it must reach. */
   readonly share: number;
   /**

@@ -3,6 +3,7 @@ import { between, type Fault } from "./fault.js";
 import { strikeSome } from "./network.js";
 
 const leastMs = 20;
+const mostMs = 3000;
 /** Longer than a busy machine holds up a request by itself. */
 const lateMs = 500;
 
@@ -12,6 +13,7 @@ export const late: Fault = {
   proof: "the server got the request later than it was sent",
   needs: [],
   isProxied: true,
+  heldUpMs: mostMs,
   share: 0.4,
   minimums: { inFlight: 40, lost: 30, arrivedLate: 30 },
   arrange: () => ({
@@ -20,7 +22,7 @@ export const late: Fault = {
         scene,
         over,
         0.03,
-        () => ({ kind: scene.random() < 0.3 ? "delay" : "late", ms: between(scene, leastMs, 3000) }),
+        () => ({ kind: scene.random() < 0.3 ? "delay" : "late", ms: between(scene, leastMs, mostMs) }),
         ({ heldMs }) => {
           if (heldMs >= lateMs) scene.count("arrivedLate");
           return heldMs >= leastMs - 1;

@@ -23,4 +23,5 @@ export async function strikeSome(
 }
 
 const isChange = ({ method, path }: Request): boolean =>
-  method === "POST" && /^\/locks\/[^/]+\/(?:acquire|renew|release)$/.test(path);
+  method === "POST" &&
+  /^(?:\/locks\/[^/]+\/(?:acquire|renew|release)|\/v1\/(?:nodes\/[^/]+\/\w+|queue\/next))$/.test(path);

@@ -9,7 +9,7 @@ import { smallFetch } from "../small-fetch.js";
 import type { Desk } from "./desk.js";
 import { Interruption } from "./interruption.js";
 import type { Attempt, Grant, Kept, Wish } from "./kept-leases.js";
-import { fateOf } from "./processes.js";
+import { fateOf } from "./process-mark.js";
 
 type Answer = Acquired | Held | Delayed | Claimed | ClaimRefused | NoneClaimed;
 

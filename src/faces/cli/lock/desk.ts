@@ -2,10 +2,10 @@
 import type { Client } from "../../../client/client.js";
 import { parseName } from "../../../core/names.js";
 import { connect } from "../connect.js";
-import { CliError, durationMs, exitCodes } from "../failure.js";
+import { CliError, exitCodes } from "../failure.js";
 import type { ServerFlags, Settings } from "../settings.js";
 import { KeptLeases } from "./kept-leases.js";
-import { markOf } from "./processes.js";
+import { markOf } from "./process-mark.js";
 import { type CallingSession, callingSession, type SessionFlags } from "./session.js";
 
 export interface DeskFlags extends ServerFlags, SessionFlags {
@@ -40,13 +40,25 @@ export function nameOf(raw: string): string {
   });
 }
 
-/** In whole seconds. */
-export const ttlSecondsOf = (text: string): number => durationMs(text, "--ttl") / 1000;
-
-/** 0: not at all. */
-export const waitSecondsOf = (text: string | undefined): number =>
-  text === undefined || /^0+[smhd]?$/.test(text) ? 0 : durationMs(text, "--wait") / 1000;
-
 /** A word of a command line as a shell takes it. */
 export const shellWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+
+/** What a suggested command repeats of the one that was typed. */
+interface Repeated extends ServerFlags {
+  readonly ttl?: string;
+  readonly progress?: string;
+  readonly outcome?: string;
+  readonly note?: string;
+}
+
+/** Flags as they are typed after a command, so that a suggested one means the same: what is asked for, and of whom. */
+export function repeated(flags: Repeated): string {
+  const { ttl, progress, outcome, note, server, data, tokenFile } = flags;
+  const named = { ttl, progress, outcome, note, server, data, "token-file": tokenFile };
+  const given = Object.entries(named).flatMap(([name, value]) =>
+    value === undefined ? [] : [` --${name} ${shellWord(value)}`],
+  );
+  // A secret is not repeated: messages end up in logs.
+  return `${given.join("")}${flags.token === undefined ? "" : " --token TOKEN"}`;
+}

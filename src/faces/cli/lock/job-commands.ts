@@ -4,14 +4,15 @@ import type { ClaimOptions } from "../../../client/jobs.js";
 import type { Waiting } from "../../../client/locks.js";
 import type { Claimed, ClaimRefused, Heartbeat, Job, NoneClaimed } from "../../../client/replies.js";
 import { newRequestId } from "../../../client/request-id.js";
-import { CliError, exitCodes } from "../failure.js";
+import { CliError, exitCodes, ttlSecondsOf, waitSecondsOf } from "../failure.js";
 import { durationText, instantText, printJson, printLines } from "../output.js";
 import { WaitingLine } from "../waiting-line.js";
+import { reasonOf } from "../wording.js";
 import { ask, recovered } from "./attempts.js";
-import { type Desk, type DeskFlags, nameOf, openDesk, ttlSecondsOf, waitSecondsOf } from "./desk.js";
+import { type Desk, type DeskFlags, nameOf, openDesk } from "./desk.js";
 import type { Grant, Kept } from "./kept-leases.js";
 import { moved } from "./lock-commands.js";
-import { type ProofFlags, withProof } from "./proof.js";
+import { isLeaseOfRun, type ProofFlags, withProof } from "./proof.js";
 import { rowsIn, shortOwner } from "./rows.js";
 
 export interface ClaimFlags extends DeskFlags {
@@ -137,7 +138,10 @@ function conflict(jobIds: readonly string[], reply: ClaimRefused | NoneClaimed):
       details: { candidates: reply.candidates.map(refusedFields) },
     });
   const { owner, since, expiresAt, details } = reply;
-  return new CliError(details, exitCodes.conflict, {
+  const reason = reasonOf(reply.metadata);
+  // The server says first that it is taken, and then by whom.
+  const message = details.replace(`${jobIds[0]} is taken. It is held`, `${jobIds[0]} is held`);
+  return new CliError(message, exitCodes.conflict, {
     code: reply.code,
     lines: [
       "Error: Job conflict",
@@ -145,6 +149,7 @@ function conflict(jobIds: readonly string[], reply: ClaimRefused | NoneClaimed):
       ...(owner === null ? [details] : [`Owner: ${owner}`]),
       ...(since === null ? [] : [`Since: ${instantText(since)}`]),
       ...(expiresAt === null ? [] : [`Expires: ${instantText(expiresAt)}`]),
+      ...(reason === null ? [] : [`Metadata: ${reason}`]),
     ],
     details: refusedFields(reply),
   });
@@ -187,12 +192,14 @@ export async function heartbeatCommand(given: string, flags: HeartbeatFlags): Pr
   const jobId = nameOf(given);
   const ttlSeconds = flags.ttl === undefined ? null : ttlSecondsOf(flags.ttl);
   const desk = await openDesk(flags);
-  const { reply, proof } = await withProof(desk, jobId, flags, "job heartbeat", (leaseId) =>
-    desk.client.jobs.heartbeat(jobId, leaseId, {
-      ...(ttlSeconds === null ? {} : { ttl: ttlSeconds }),
+  const { reply, proof } = await withProof(desk, jobId, flags, "job heartbeat", async (leaseId) => {
+    const isOfRun = ttlSeconds !== null && isLeaseOfRun(jobId, leaseId);
+    if (isOfRun) await desk.client.locks.extend(jobId, leaseId, ttlSeconds);
+    return desk.client.jobs.heartbeat(jobId, leaseId, {
+      ...(ttlSeconds === null || isOfRun ? {} : { ttl: ttlSeconds }),
       ...(flags.progress === undefined ? {} : { progress: flags.progress }),
-    }),
-  );
+    });
+  });
   if (proof.kept !== null) moved(desk, proof.kept, grantOf(reply), ttlSeconds);
   const { leaseId, token, expiresAt, heartbeatAfterMs } = reply;
   if (flags.json === true)

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, test } from "node:test";
 import { type Authority, KeptLeases, type Wish } from "./kept-leases.js";
-import { markOf } from "./processes.js";
+import { markOf } from "./process-mark.js";
 import { callingSession } from "./session.js";
 
 const authority: Authority = { server: "http://127.0.0.1:4280", space: "default", principal: "ci" };

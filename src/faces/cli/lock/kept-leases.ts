@@ -20,7 +20,7 @@ import { dirname, join } from "node:path";
 import { makeDirectory } from "../../../store/directory.js";
 import { CliError, exitCodes } from "../failure.js";
 import { type Environment, userDir } from "../settings.js";
-import type { ProcessMark } from "./processes.js";
+import type { ProcessMark } from "./process-mark.js";
 import type { CallingSession } from "./session.js";
 
 /** Whose leases: one server, one tenant, one principal. */

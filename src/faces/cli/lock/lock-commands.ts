@@ -1,23 +1,15 @@
 /** `holdfast lock acquire|renew|release`. */
-import { heldBy } from "../../../client/client.js";
-import { HeldError, HoldfastError, isLoss, whoIs } from "../../../client/errors.js";
+import { HoldfastError, isLoss, whoIs } from "../../../client/errors.js";
 import type { Delayed, Held } from "../../../client/replies.js";
 import { newRequestId } from "../../../client/request-id.js";
-import { CliError, exitCodes } from "../failure.js";
+import { CliError, exitCodes, ttlSecondsOf, waitSecondsOf } from "../failure.js";
 import { instantText, printJson, printLines } from "../output.js";
 import { WaitingLine } from "../waiting-line.js";
+import { inTheWay, reasonOf, refusedDetails } from "../wording.js";
 import { ask, grantIn, recovered } from "./attempts.js";
-import {
-  type Desk,
-  type DeskFlags,
-  nameOf,
-  openDesk,
-  shellWord,
-  ttlSecondsOf,
-  waitSecondsOf,
-} from "./desk.js";
+import { type Desk, type DeskFlags, nameOf, openDesk, repeated, shellWord } from "./desk.js";
 import type { Grant, Kept } from "./kept-leases.js";
-import { leftBehind, type ProofFlags, withProof } from "./proof.js";
+import { isLeaseOfRun, isOfRunAround, leftBehind, type ProofFlags, withProof } from "./proof.js";
 
 export interface AcquireFlags extends DeskFlags {
   readonly resource?: string;
@@ -37,7 +29,7 @@ export async function acquireCommand(given: string | undefined, flags: AcquireFl
   const desk = await openDesk(flags);
   const grant =
     (await regained(desk, resource, ttlSeconds)) ??
-    (await taken(desk, { resource, ttlSeconds, waitSeconds, metadata }));
+    (await taken(desk, { resource, ttlSeconds, waitSeconds, metadata, flags }));
   show("Lock acquired", desk, grant, ttlSeconds, flags);
 }
 
@@ -61,6 +53,8 @@ interface Wanted {
   readonly ttlSeconds: number;
   readonly waitSeconds: number;
   readonly metadata: string | null;
+  /** As they were typed. */
+  readonly flags: AcquireFlags;
 }
 
 async function taken(desk: Desk, wanted: Wanted): Promise<Grant> {
@@ -95,7 +89,7 @@ async function taken(desk: Desk, wanted: Wanted): Promise<Grant> {
       );
       const grant = grantIn(reply);
       if (grant !== null) return grant;
-      throw conflict(resource, reply as Held | Delayed, Date.now() - begunAt, own);
+      throw conflict(wanted, reply as Held | Delayed, Date.now() - begunAt, own);
     } catch (error) {
       // It was granted, the reply was lost, and by now the lease is over: stand in line anew.
       const isOver = Date.now() - begunAt >= wanted.waitSeconds * 1000;
@@ -106,41 +100,49 @@ async function taken(desk: Desk, wanted: Wanted): Promise<Grant> {
   }
 }
 
-function conflict(resource: string, reply: Held | Delayed, waitedMs: number, own: Kept | null): CliError {
-  const by = heldBy(resource, reply);
-  const { message } = new HeldError(by, waitedMs < 1000 ? 0 : waitedMs);
-  const until = by.expiresAt === null ? "unknown" : instantText(by.expiresAt);
-  const other = (reply as { conflictsWith?: string }).conflictsWith;
+function conflict(wanted: Wanted, reply: Held | Delayed, waitedMs: number, own: Kept | null): CliError {
+  const { resource } = wanted;
   const isOwn = reply.status === "held" && own !== null && own.token === reply.fencingToken;
-  const lines =
-    reply.status === "delayed"
-      ? [`Available: ${until}`]
-      : [
-          `Owner: ${by.principal === null ? "-" : whoIs(by.principal, by.owner)}`,
-          `Expires: ${until}`,
-          ...(other === undefined ? [] : [`Overlaps: ${other}`]),
-          ...(isOwn
-            ? [
-                `Yours: this session holds it; holdfast lock renew --resource ${shellWord(resource)} extends it`,
-              ]
-            : []),
-        ];
-  return new CliError(`Lock conflict: ${message}`, exitCodes.conflict, {
+  const isAround = reply.status === "held" && isOfRunAround(resource, reply.fencingToken);
+  return new CliError(`Lock conflict: ${inTheWay(resource, reply, waitedMs)}`, exitCodes.conflict, {
     code: reply.status,
-    lines: ["Error: Lock conflict", `Resource: ${resource}`, ...lines],
+    lines: [
+      "Error: Lock conflict",
+      `Resource: ${resource}`,
+      ...(reply.status === "held" ? holderLines(reply) : availableLines(reply)),
+      ...(isOwn ? [`Yours: this session holds it; ${renewOf(wanted)} extends it`] : []),
+      ...(isAround ? ["Yours: the holdfast run that started this command holds it while it runs"] : []),
+    ],
     details: {
-      resource,
-      owner: by.principal,
-      since_unix_ms: by.since?.getTime() ?? null,
-      expires_unix_ms: by.expiresAt?.getTime() ?? null,
-      metadata: by.metadata,
-      waiters: by.waiters,
-      ...(by.position === null ? {} : { position: by.position }),
-      ...(other === undefined ? {} : { conflicts_with: other }),
-      ...(reply.status === "held" ? { token: reply.fencingToken, held_by_this_session: isOwn } : {}),
-      retry_after_ms: reply.retryAfterMs,
+      ...refusedDetails(resource, reply),
+      ...(reply.status === "held" ? { held_by_this_session: isOwn } : {}),
+      ...(isAround ? { held_by_run_around: true } : {}),
     },
   });
+}
+
+function holderLines(reply: Held): string[] {
+  const { holder, expiresAt, metadata } = reply;
+  const reason = reasonOf(metadata);
+  const other = (reply as { conflictsWith?: string }).conflictsWith;
+  return [
+    `Owner: ${whoIs(holder.principal, holder.owner)}`,
+    `Expires: ${instantText(expiresAt)}`,
+    ...(reason === null ? [] : [`Reason: ${reason}`]),
+    ...(other === undefined ? [] : [`Overlaps: ${other}`]),
+  ];
+}
+
+/** A server that has earlier waiters to serve first names no time. */
+const availableLines = ({ availableAt }: { readonly availableAt?: Date }): string[] => [
+  `Available: ${availableAt === undefined ? "soon; earlier waiters go first" : instantText(availableAt)}`,
+];
+
+function renewOf({ resource, flags: { ttl, ...flags } }: Wanted): string {
+  // The default is no wish: renewing without one keeps what was asked for when it was acquired.
+  const wished = ttl === undefined || ttl === ttlDefault ? flags : { ...flags, ttl };
+  const session = flags.session === undefined ? "" : ` --session ${shellWord(flags.session)}`;
+  return `holdfast lock renew --resource ${shellWord(resource)}${repeated(wished)}${session}`;
 }
 
 export interface RenewFlags extends ProofFlags {
@@ -156,7 +158,8 @@ export async function renewCommand(given: string | undefined, flags: RenewFlags)
     renewed(desk, resource, leaseId, ttlSeconds),
   );
   const kept = proof.kept === null ? null : moved(desk, proof.kept, reply, ttlSeconds);
-  const seconds = ttlSeconds ?? kept?.ttlSeconds ?? Math.round((reply.expiresAt - Date.now()) / 1000);
+  const wished = isLeaseOfRun(resource, proof.leaseId) ? null : (ttlSeconds ?? kept?.ttlSeconds);
+  const seconds = wished ?? Math.round((reply.expiresAt - Date.now()) / 1000);
   show("Lock renewed", desk, reply, seconds, flags);
 }
 
@@ -166,8 +169,11 @@ async function renewed(
   leaseId: string,
   ttlSeconds: number | null,
 ): Promise<Grant> {
-  const ttl = ttlSeconds === null ? {} : { ttl: ttlSeconds };
-  const { fencingToken, expiresAt } = await desk.client.locks.renew(resource, leaseId, ttl);
+  const { locks } = desk.client;
+  const { fencingToken, expiresAt } =
+    ttlSeconds !== null && isLeaseOfRun(resource, leaseId)
+      ? await locks.extend(resource, leaseId, ttlSeconds)
+      : await locks.renew(resource, leaseId, ttlSeconds === null ? {} : { ttl: ttlSeconds });
   return { resource, leaseId, token: fencingToken, expiresAt: expiresAt.getTime() };
 }
 

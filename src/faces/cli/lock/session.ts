@@ -6,7 +6,8 @@
 import { randomUUID } from "node:crypto";
 import { CliError, exitCodes } from "../failure.js";
 import type { Environment } from "../settings.js";
-import { callerPid, isNobody, markOf, markText, type ProcessMark } from "./processes.js";
+import { callerPid, isNobody } from "./caller.js";
+import { markOf, markText, type ProcessMark } from "./process-mark.js";
 
 export interface CallingSession {
   /** named: by flag or variable; ci: by a CI's own variables; process: by the process that calls. */

@@ -4,7 +4,7 @@ import { durationText, printJson, printLines, warn } from "../output.js";
 import { type Desk, type DeskFlags, openDesk } from "./desk.js";
 import { type Attempt, type Kept, writtenAt } from "./kept-leases.js";
 import { resourceOf } from "./lock-commands.js";
-import { fateOf } from "./processes.js";
+import { fateOf } from "./process-mark.js";
 import { rowsIn, shortOwner } from "./rows.js";
 
 export interface StatusFlags extends DeskFlags {

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { operatorTokenFile } from "../../../data-dir.js";
+import { tokenAdvice } from "../credentials.js";
 import { exitCodes } from "../failure.js";
 import { isOpenToOthers, type ServerFlags, type Settings, userDir, userFile } from "../settings.js";
 import { masked } from "./config-command.js";
@@ -21,12 +22,7 @@ export function checkSettings({ url, token, unused, warnings }: Settings): Findi
   return [
     fine("settings", `server ${url.value} (from ${url.from})`),
     token === null
-      ? failed(
-          "settings",
-          ["no token", ...unused].join("; "),
-          "set HOLDFAST_TOKEN with HOLDFAST_URL; make one with: holdfast token create --name ME",
-          exitCodes.other,
-        )
+      ? failed("settings", ["no token", ...unused].join("; "), tokenAdvice(url).join(". "), exitCodes.other)
       : fine("settings", `token ${masked(token.value)} (from ${token.from})`),
     ...warnings.map((warning) => doubtful("settings", warning, "holdfast config show lists every setting")),
   ];

@@ -47,8 +47,8 @@ export async function checkServer(url: string): Promise<Finding[]> {
           )
         : failed(
             "server",
-            `${url} is no Holdfast server (${details})`,
-            "correct the address",
+            `${url} does not answer as a Holdfast server (${details})`,
+            "check the address, its port and path, and whether a proxy or another program answers there",
             exitCodes.storage,
           ),
     ];
@@ -114,7 +114,7 @@ export async function checkToken(client: Client): Promise<{ finding: Finding; me
       finding: refusalOf(
         "token",
         error,
-        "set another HOLDFAST_TOKEN; make one with: holdfast token create --name ME",
+        "set another HOLDFAST_TOKEN; where the server's data is, this makes one: holdfast token create --name ME --data DIR",
       ),
       me: null,
     };
@@ -153,6 +153,7 @@ export async function checkLease(client: Client, { role }: WhoAmI): Promise<Find
 
 function refusalOf(check: string, error: unknown, advice: string): Finding {
   const message = error instanceof Error ? error.message : String(error);
-  const code = error instanceof HoldfastError ? exitCodeByCode[error.code] : exitCodes.other;
+  const known = error instanceof HoldfastError ? exitCodeByCode[error.code] : undefined;
+  const code = known ?? exitCodes.other;
   return failed(check, message, advice, code);
 }

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { exitCodes } from "../failure.js";
 import { printJson, printLines, warn } from "../output.js";
-import { notForProjects, projectFile, type ServerFlags, settingsOf, tomlIn, userFile } from "../settings.js";
+import { type ServerFlags, settingsOf, userFile } from "../settings.js";
 import { tableLines } from "./table.js";
 
 export interface ConfigFlags extends ServerFlags {
@@ -10,11 +10,10 @@ export interface ConfigFlags extends ServerFlags {
 }
 
 export async function showConfig(flags: ConfigFlags): Promise<number> {
-  const { url, token, unused, warnings } = await settingsOf(flags);
+  const { url, token, unused, warnings, project: found } = await settingsOf(flags);
+  const { file: project, values: policy } = found;
   const user = userFile(process.env);
-  const project = projectFile(process.cwd());
   const shown = token === null ? null : { value: masked(token.value), from: token.from };
-  const policy = project === null ? {} : policyOf(await tomlIn(project));
   if (flags.json === true) {
     printJson({
       url,
@@ -33,7 +32,7 @@ export async function showConfig(flags: ConfigFlags): Promise<number> {
     [
       "token",
       shown?.value ?? "none",
-      shown?.from ?? "set HOLDFAST_TOKEN, or make one: holdfast token create --name ME",
+      shown?.from ?? "HOLDFAST_TOKEN sets one; holdfast doctor says how to get it",
     ],
     ...Object.entries(policy).map(([key, value]) => [key, JSON.stringify(value), project ?? ""]),
     ["your file", existsSync(user) ? user : "none", existsSync(user) ? "" : `it would be ${user}`],
@@ -49,7 +48,3 @@ export function masked(token: string): string {
   const id = /^hf_([A-Za-z0-9]{6})[A-Za-z0-9]*_/.exec(token)?.[1];
   return id === undefined ? "(hidden)" : `hf_${id}…`;
 }
-
-/** What a project file may set, whatever it is: it is only shown here. */
-const policyOf = (values: Record<string, unknown>): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(values).filter(([key]) => !notForProjects.includes(key)));

@@ -1,5 +1,6 @@
 /** `holdfast doctor`: looks at everything between this machine and a lease, and says what to do about what is wrong. */
-import { type Client, createClient } from "../../../client/client.js";
+import { createClient } from "../../../client/client.js";
+import { refuseBadAddress, refuseBadToken } from "../credentials.js";
 import { CliError, exitCodes } from "../failure.js";
 import { printJson, printJsonFailure, printLines } from "../output.js";
 import { type ServerFlags, type Settings, settingsOf } from "../settings.js";
@@ -32,49 +33,43 @@ export async function doctorCommand(flags: DoctorFlags): Promise<number> {
 async function* examine(flags: DoctorFlags): AsyncGenerator<Finding, void, undefined> {
   yield checkNode();
   yield* checkPermissions(flags);
-  const settings = await settingsOf(flags).catch((error: unknown) => {
-    if (error instanceof CliError) return error;
-    throw error;
-  });
+  const settings = await settingsOf(flags).catch(refusal);
   if (settings instanceof CliError) {
-    yield failed("settings", settings.message, "correct it; the rest was not checked", settings.exitCode);
+    yield unusable(settings);
     return;
   }
   yield* checkSettings(settings);
-  const client = clientFor(settings);
-  if (client === null) {
-    yield failed(
-      "settings",
-      `${settings.url.value} is no address of a server`,
-      `correct it (from ${settings.url.from}): http://127.0.0.1:4280 is one`,
-      exitCodes.usage,
-    );
+  const { url, token } = settings;
+  const wrong = await usable(settings).catch(refusal);
+  if (wrong instanceof CliError) {
+    yield unusable(wrong);
     return;
   }
-  const server = await checkServer(settings.url.value);
+  const server = await checkServer(url.value);
   yield* server;
   if (server.some(({ status }) => status === "failed")) return;
-  if (settings.token === null) {
+  if (token === null) {
     yield skipped("lease", "not tried: there is no token");
     return;
   }
+  const client = createClient({ url: url.value, token: token.value, retries: 1, fetch: smallFetch });
   const { finding, me } = await checkToken(client);
   yield finding;
   if (me !== null) yield await checkLease(client, me);
 }
 
-function clientFor({ url, token }: Settings): Client | null {
-  try {
-    return createClient({
-      url: url.value,
-      ...(token === null ? {} : { token: token.value }),
-      retries: 1,
-      fetch: smallFetch,
-    });
-  } catch {
-    return null;
-  }
+async function usable({ url, token }: Settings): Promise<void> {
+  refuseBadAddress(url);
+  if (token !== null) refuseBadToken(token);
 }
+
+function refusal(error: unknown): CliError {
+  if (error instanceof CliError) return error;
+  throw error;
+}
+
+const unusable = ({ message, exitCode }: CliError): Finding =>
+  failed("settings", message, "correct it; the rest was not checked", exitCode);
 
 const marks = { ok: "✓", warning: "!", failed: "✗", skipped: "-" } as const;
 

@@ -1,4 +1,5 @@
 /** `holdfast watch`: a live table on a terminal; in a pipe a line per event, as it happens, until it is ended. */
+import type { HoldfastError } from "../../../client/errors.js";
 import type { WatchEvent } from "../../../client/replies.js";
 import { connect } from "../connect.js";
 import { exitCodes } from "../failure.js";
@@ -23,11 +24,30 @@ export async function watchCommand(prefix: string | undefined, flags: WatchFlags
   const stop = new AbortController();
   // Nobody reads any more.
   process.stdout.once("error", () => stop.abort());
-  for await (const event of client.watch({ ...query, signal: stop.signal })) {
-    if (flags.json === true) process.stdout.write(`${jsonText(wireKeys(event))}\n`);
+  const isJson = flags.json === true;
+  const onConnection = isJson ? sayConnection : warnOfConnection;
+  for await (const event of client.watch({ ...query, onConnection, signal: stop.signal })) {
+    if (isJson) sayJson(wireKeys(event));
     else sayPlainly(event);
   }
   return exitCodes.done;
+}
+
+const sayJson = (event: unknown): void => void process.stdout.write(`${jsonText(event)}\n`);
+
+/** A stream on which nothing happens looks like one that is broken, unless it is told. */
+function sayConnection(trouble: HoldfastError | null): void {
+  const event =
+    trouble === null ? { event: "connected" } : { event: "disconnected", details: trouble.message };
+  sayJson({ ...event, observed_at: new Date() });
+}
+
+function warnOfConnection(trouble: HoldfastError | null): void {
+  warn(
+    trouble === null
+      ? "holdfast: connected again"
+      : `holdfast: the connection is lost, and is tried again until it is back: ${trouble.message}`,
+  );
 }
 
 function sayPlainly(event: WatchEvent): void {

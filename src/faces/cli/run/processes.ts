@@ -3,13 +3,11 @@
  * to another user, is left out; a machine that shows none at all answers with an empty list.
  */
 import { execFileSync } from "node:child_process";
-import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
+import { type ProcessStat, statOf } from "../process-stat.js";
 
-export interface Process {
-  readonly pid: number;
-  readonly parent: number;
-  readonly group: number;
-  /** In the system's own count; tells two processes with one number apart. Null where it is not shown. */
+export interface Process extends Pick<ProcessStat, "pid" | "parent" | "group"> {
+  /** Null where it is not shown. */
   readonly startedAt: number | null;
 }
 
@@ -23,12 +21,12 @@ export function liveProcesses(): Process[] {
 }
 
 /** When it was started; null if it has ended, or where that is not shown. */
-export const startOf = (pid: number): number | null => parsed(statOf(pid))?.startedAt ?? null;
+export const startOf = (pid: number): number | null => alive(pid)?.startedAt ?? null;
 
 /** Whether what is typed at this process's terminal is meant for it. Assumed where it is not shown. */
 export function isInForeground(): boolean {
-  const [, , group, , , foreground] = fieldsOf(statOf(process.pid)) ?? [];
-  return group === foreground;
+  const stat = statOf(process.pid);
+  return stat === null || stat.group === stat.foreground;
 }
 
 /** Whether a process was started with this in its environment. Only Linux shows another's. */
@@ -41,44 +39,18 @@ export function hasInEnvironment(pid: number, entry: string): boolean {
   }
 }
 
+function alive(pid: number): ProcessStat | null {
+  const stat = statOf(pid);
+  return stat === null || stat.hasEnded ? null : stat;
+}
+
 function fromProc(): Process[] {
   const found: Process[] = [];
   for (const entry of readdirSync("/proc")) {
-    const one = /^\d+$/.test(entry) ? parsed(statOf(Number(entry))) : null;
+    const one = /^\d+$/.test(entry) ? alive(Number(entry)) : null;
     if (one !== null) found.push(one);
   }
   return found;
-}
-
-/** Long enough for every number in it: a process's own name takes at most 64 bytes. */
-const buffer = Buffer.alloc(1024);
-
-/** Read into one buffer: a busy machine has thousands of them. */
-function statOf(pid: number): string {
-  let file: number | null = null;
-  try {
-    file = openSync(`/proc/${pid}/stat`, "r");
-    return buffer.toString("latin1", 0, readSync(file, buffer, 0, buffer.length, 0));
-  } catch {
-    return "";
-  } finally {
-    if (file !== null) closeSync(file);
-  }
-}
-
-/** State, parent, group, …: what follows the name, which may hold anything, also brackets. */
-function fieldsOf(stat: string): string[] | null {
-  const end = stat.lastIndexOf(") ");
-  return end === -1 ? null : stat.slice(end + 2).split(" ");
-}
-
-function parsed(stat: string): Process | null {
-  const fields = fieldsOf(stat);
-  if (fields === null) return null;
-  const [state, parent, group] = fields;
-  if (state === "Z" || state === "X") return null;
-  const numbers = { parent: Number(parent), group: Number(group), startedAt: Number(fields[19]) };
-  return { pid: Number.parseInt(stat, 10), ...numbers };
 }
 
 function fromPs(): Process[] {

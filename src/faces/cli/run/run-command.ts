@@ -6,20 +6,20 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, constants as fileConstants, openSync } from "node:fs";
 import { constants } from "node:os";
-import { type Client, heldBy } from "../../../client/client.js";
-import { HeldError } from "../../../client/errors.js";
+import type { Client } from "../../../client/client.js";
 import { LeaseState } from "../../../client/lease-state.js";
 import { connect } from "../connect.js";
 import { CliError, exitCodes } from "../failure.js";
 import type { ServerFlags, Settings } from "../settings.js";
 import { sayLine } from "../stderr.js";
 import { WaitingLine } from "../waiting-line.js";
+import { notGranted, whyLost } from "../wording.js";
 import { Guard, newsHeard } from "./guard.js";
 import { KeeperLink } from "./keeper-link.js";
 import type { FromKeeper } from "./messages.js";
 import { isInForeground, startOf } from "./processes.js";
 import { Signals } from "./signals.js";
-import { durationsOf, type TakeFlags, type Taken, take } from "./take.js";
+import { durationsOf, maybeHeld, type TakeFlags, type Taken, take } from "./take.js";
 import { leaseVariable, Victims } from "./victims.js";
 
 export interface RunFlags extends ServerFlags, TakeFlags {
@@ -76,29 +76,31 @@ function onLossOf(text = "kill"): boolean {
 async function takeOrExplain(
   client: Client,
   name: string,
-  { ttl, waitMs, metadata }: { ttl: string; waitMs: number; metadata?: string },
+  { ttlSeconds, waitMs, metadata }: { ttlSeconds: number; waitMs: number; metadata?: string },
   signal: AbortSignal,
 ): Promise<Taken> {
   const line = new WaitingLine(name);
   const onWaiting = line.show.bind(line);
   const begunAt = Date.now();
+  const exitCode = exitCodes.notInTime;
   try {
-    const taken = await take(client, { name, ttl, waitMs, metadata, onWaiting, signal });
+    const taken = await take(client, { name, ttlSeconds, waitMs, metadata, exitCode, onWaiting, signal });
     if ("reply" in taken) return taken;
-    const { message } = new HeldError(heldBy(name, taken), waitMs === 0 ? 0 : Date.now() - begunAt);
-    const next = waitMs === 0 ? "Stand in line with --wait 10m" : "Wait longer with --wait";
-    throw new CliError(`${message}. ${next}`, exitCodes.notInTime);
-  } catch (error) {
-    if (!signal.aborted) throw error;
-    throw interrupted(signal, `interrupted while waiting for ${name}: nothing was run`);
+    if (taken.status === "interrupted")
+      throw interrupted(signal, `interrupted while waiting for ${name}: nothing was run`, taken);
+    throw notGranted(name, taken, { wantedMs: waitMs, waitedMs: Date.now() - begunAt }, exitCode);
   } finally {
     line.clear();
   }
 }
 
 /** As a shell answers for a process that a signal has ended. */
-const interrupted = (signal: AbortSignal, message: string): CliError =>
-  new CliError(message, 128 + constants.signals[signal.reason as NodeJS.Signals], { code: "interrupted" });
+const interrupted = (signal: AbortSignal, message: string, { isClean } = { isClean: true }): CliError =>
+  new CliError(
+    isClean ? message : `${message}. ${maybeHeld}`,
+    128 + constants.signals[signal.reason as NodeJS.Signals],
+    { code: "interrupted" },
+  );
 
 class Run {
   readonly name: string;
@@ -150,20 +152,25 @@ class Run {
     const { stop } = this.signals;
     if (stop.aborted) throw interrupted(stop, "interrupted: nothing was run");
     if (this.#lost === null && this.#state.leftMs() === 0) this.#guard.lose("this process was stopped");
-    if (this.#lost !== null) return this.#sayLost(this.#lost);
+    if (this.#lost !== null) throw this.#lossError(this.#lost);
     const code = await this.#ended(file, args);
     await newsHeard();
     if (this.#lost === null || !this.kills) return code;
     // Another user's process cannot be killed, and is not waited for.
     await this.#guard.gone(stragglersMaxMs);
-    return this.#sayLost(this.#lost);
+    throw this.#lossError(this.#lost);
   }
 
-  /** Only once the command is ended: a standard error that nobody reads would hold up whoever writes to it. */
-  #sayLost(why: string): number {
-    const next = this.kills ? "the command is ended" : "the command goes on (--on-loss warn)";
-    sayLine(`holdfast: the lease on ${this.name} is lost: ${why.replace(/\.$/, "")}; ${next}`);
-    return exitCodes.lost;
+  /** Told only once the command is ended: a standard error that nobody reads would hold up whoever writes to it. */
+  #lossError(why: string): CliError {
+    const { name, kills } = this;
+    const reason = whyLost(name, why)
+      .replace(/ Acquire it again before going on\.$/, "")
+      .replace(/\.$/, "");
+    const next = kills ? "the command is ended" : "the command goes on (--on-loss warn)";
+    return new CliError(`the lease on ${name} is lost: ${reason}; ${next}`, exitCodes.lost, {
+      details: { resource: name, token: this.taken.reply.fencingToken, reason },
+    });
   }
 
   /** In every case, also if nothing was run. */
@@ -182,12 +189,12 @@ class Run {
     try {
       child = spawn(file, args, { stdio: "inherit", detached: group, env: this.#environment() });
     } catch (error) {
-      return cannotRun(file, error as NodeJS.ErrnoException);
+      throw cannotRun(file, error as NodeJS.ErrnoException);
     }
     const { pid } = child;
     if (pid !== undefined) this.#started(pid, group);
-    return new Promise((resolve) => {
-      child.once("error", (error) => resolve(cannotRun(file, error)));
+    return new Promise((resolve, reject) => {
+      child.once("error", (error) => reject(cannotRun(file, error)));
       child.once("exit", (code, signal) => {
         this.signals.forwardTo(() => {});
         resolve(signal === null ? (code ?? exitCodes.other) : 128 + constants.signals[signal]);
@@ -227,15 +234,15 @@ class Run {
   #lose(why: string): void {
     if (this.#lost !== null) return;
     this.#lost = why;
-    if (!this.kills) this.#sayLost(why);
+    if (!this.kills) sayLine(`holdfast: ${this.#lossError(why).message}`);
   }
 }
 
-function cannotRun(file: string, error: NodeJS.ErrnoException): number {
+function cannotRun(file: string, error: NodeJS.ErrnoException): CliError {
   const isMissing = error.code === "ENOENT";
   const why = isMissing ? "no such command" : error.code === "EACCES" ? "permission denied" : error.message;
-  sayLine(`holdfast: cannot run ${file}: ${why}`);
-  return isMissing ? exitCodes.noCommand : exitCodes.cannotRun;
+  const exitCode = isMissing ? exitCodes.noCommand : exitCodes.cannotRun;
+  return new CliError(`cannot run ${file}: ${why}`, exitCode, { details: { command: file, reason: why } });
 }
 
 /** Whether this process belongs to a terminal, wherever its standard input comes from. */

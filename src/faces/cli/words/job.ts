@@ -1,6 +1,6 @@
 /** The words of workers on jobs: job claim, heartbeat, release, owner, list. */
 import type { Command } from "commander";
-import { serverOptions } from "./options.js";
+import { choiceOption, serverOptions } from "./options.js";
 import { proofOptions, sessionOption } from "./session-options.js";
 
 export function declare(program: Command): void {
@@ -40,7 +40,7 @@ Example:
     .action(async (id, flags) => (await import("../lock/job-commands.js")).heartbeatCommand(id, flags));
   proofOptions(one("release"))
     .description("end a claim of this session")
-    .option("--outcome <outcome>", "done, failed or abandoned")
+    .addOption(choiceOption("--outcome <outcome>", "how it went", ["done", "failed", "abandoned"]))
     .option("--note <text>", "a word on the outcome")
     .addHelpText("after", "\nExample:\n  holdfast job release issue-1842 --outcome done\n")
     .action(async (id, flags) => (await import("../lock/job-commands.js")).releaseJobCommand(id, flags));

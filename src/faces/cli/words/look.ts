@@ -20,7 +20,8 @@ export function declare(program: Command): void {
     .addHelpText(
       "after",
       `
-A line is: time, event (snapshot, acquired, renewed, released, expired), name, owner, fencing token.
+A line is: time, event (snapshot, acquired, renewed, released, expired), name, fencing token, owner. A broken connection
+is told on standard error, with --json as the events disconnected and connected.
 
 Examples:
   holdfast watch deploy-

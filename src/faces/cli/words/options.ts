@@ -1,5 +1,5 @@
 /** Options that commands share. */
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 
 /** Which server, with which token. */
 export const serverOptions = (command: Command): Command =>
@@ -18,3 +18,10 @@ export const serverOptions = (command: Command): Command =>
       "directory of a server's data on this machine (HOLDFAST_DATA; default ./.holdfast)",
     )
     .option("--json", "print JSON");
+
+/** One of a few words, which a shell can complete. The command refuses others, in words of its own. */
+export function choiceOption(flags: string, about: string, choices: readonly string[]): Option {
+  const option = new Option(flags, about);
+  option.argChoices = [...choices];
+  return option;
+}

@@ -1,7 +1,7 @@
 /** The words of whoever operates a server: serve, backup, restore, token, verify. */
 import type { Command } from "commander";
 import { CliError, exitCodes } from "../failure.js";
-import { serverOptions } from "./options.js";
+import { choiceOption, serverOptions } from "./options.js";
 
 export function declare(program: Command): void {
   program
@@ -50,7 +50,9 @@ export function declare(program: Command): void {
   )
     .description("make a token; it is printed once")
     .option("--scope <pattern...>", "names it may touch, * matches any characters (default *)")
-    .option("--role <role>", "worker, observer or admin", "worker")
+    .addOption(
+      choiceOption("--role <role>", "what it may do", ["worker", "observer", "admin"]).default("worker"),
+    )
     .option("--space <space>", "tenant (default: default)")
     .option("--expires <duration>", "as 90d or 12h (default: never)")
     .option("--reentrant", "same token and metadata count as the same holder")
@@ -87,6 +89,7 @@ export function declare(program: Command): void {
     .option("--workloads <names>", "only these, separated by commas")
     .option("--report <file...>", "write FILE.html for people or FILE.json with the whole history")
     .option("--seed <number>", "make the same choices as an earlier run")
+    .option("--keep-going", "go on until the time is up though a violation was found")
     .option("--json", "print JSON")
     .option("--yes", "also on a server that is not on this machine")
     .addHelpText("after", "\nExample:\n  holdfast verify --duration 30s --report verify.html\n")

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { test } from "node:test";
-import { fateOf, markOf, markText } from "./processes.js";
+import { fateOf, markOf, markText } from "./process-mark.js";
 
 test("a process is known while it lives, and gone afterwards", async () => {
   const child = spawn("sh", ["-c", "echo begun; read _ ; exit 0"], { stdio: ["pipe", "pipe", "ignore"] });

@@ -1,0 +1,214 @@
+/**
+ * Claiming a node: the lease and the `assigned` edge in one step. The graph is person-scoped: the same person's claim
+ * of what it holds renews it, unless a label says that another of its runs holds it.
+ */
+import type { Decision, View } from "../decision.js";
+import { type Draft, deciding } from "../draft.js";
+import { noHeirs, repeated } from "../heirs.js";
+import { everySpace, floorKey, type Key, lockKey, nodeKey, policyKey, requestKey } from "../keys.js";
+import { type Claim, floorOf, grant, holdingOf, prolongTo, quietUntil, raiseTtlHigh } from "../lease.js";
+import type { Policy } from "../limits.js";
+import type { Holding } from "../refusal.js";
+import { nodeIdOf, nodeLeaseName, saveNode, touchNode } from "./node.js";
+import { type NodeNow, nodeNow } from "./node-now.js";
+import type { TypeRules } from "./policy.js";
+import { assigneeOf, isBlocked } from "./rank.js";
+import type { Edge, NodeClaim, NodeRecord } from "./records.js";
+import type { NodeHolding, NodeRefusal } from "./refusal.js";
+
+/** Somebody speaking of a node. */
+export interface NodeCall {
+  readonly space: string;
+  readonly principal: string;
+  readonly id: string;
+  /** The caller's run label. */
+  readonly session: string | null;
+  /** The fencing token of the lease that is meant. */
+  readonly token: number | null;
+}
+
+export interface ClaimCall extends NodeCall {
+  readonly dispatch: string | null;
+  /** The claim moves from the run that it is bound to, to this one. */
+  readonly rebind: boolean;
+  /** The id the lease gets if it is granted. */
+  readonly leaseId: string;
+  readonly request: Claim["request"];
+}
+
+export interface Claimed extends NodeHolding {
+  readonly status: "claimed" | "renewed";
+  readonly edge: "added" | "kept";
+}
+
+export type ClaimReply = Claimed | NodeRefusal;
+
+export function claimKeys({ space, principal, id, request }: ClaimCall): Key[] {
+  const keys: Key[] = [
+    nodeKey(space, id),
+    lockKey(space, nodeLeaseName(id)),
+    policyKey(space),
+    floorKey(space),
+    floorKey(everySpace),
+  ];
+  if (request !== null) keys.push(requestKey(space, principal, request.id));
+  return keys;
+}
+
+export function decideClaim(view: View, call: ClaimCall, policy: Policy): Decision<ClaimReply> {
+  return deciding(view, policy, (draft) => claimNode(draft, call));
+}
+
+/** Many at once; each is decided for itself. */
+export function decideClaimMany(
+  view: View,
+  calls: readonly ClaimCall[],
+  policy: Policy,
+): Decision<readonly ClaimReply[]> {
+  return deciding(view, policy, (draft) => {
+    draft.require(calls.flatMap(claimKeys));
+    const replies: ClaimReply[] = [];
+    draft.first(calls, (call) => void replies.push(claimNode(draft, call)));
+    return replies;
+  });
+}
+
+export function claimNode(draft: Draft, call: ClaimCall): ClaimReply {
+  const again = repeatedClaim(draft, call);
+  if (again !== null) return again;
+  const now = nodeNow(draft, call.space, call.id);
+  if ("refused" in now) return now;
+  const { node, held, rules } = now;
+  if (rules === null || !rules.isWork) return { refused: "not_work", id: node.id, type: node.type };
+  if (held !== null) return reclaim(draft, call, held, rules);
+  if (call.token !== null)
+    return { refused: "lease_lost", id: node.id, held: null, differs: null, now: draft.now };
+  const why = whyNotReady(node);
+  if (why !== null) return { refused: "not_ready", why, node };
+  const quiet = quietUntil(floorOf(draft, call.space), draft.now);
+  if (quiet !== 0) return { refused: "delayed", availableAt: quiet, now: draft.now, why: "restore" };
+  return takeNode(draft, call, now, rules);
+}
+
+export function whyNotReady(node: NodeRecord): "terminal" | "blocked" | "parked" | null {
+  if (node.phase === "terminal") return "terminal";
+  if (node.parked !== null) return "parked";
+  return isBlocked(node) ? "blocked" : null;
+}
+
+/** Grants a free node and writes the edge that records it. */
+function takeNode(draft: Draft, call: ClaimCall, { node, lock }: NodeNow, rules: TypeRules): Claimed {
+  const { principal, session, dispatch } = call;
+  const granted = grant(draft, lock, leaseClaim(call, rules));
+  const { token } = granted.lock;
+  const carrier = assigneeOf(node);
+  const isTakeover = carrier !== null && carrier !== principal;
+  const claim: NodeClaim = { by: principal, token, since: draft.now, session, dispatch, reserved: false };
+  const lost = node.carriers.findLast(({ by }) => by === carrier);
+  const after = saveNode(
+    draft,
+    node,
+    { ...node, claim, edges: carrier === principal ? node.edges : assignedTo(node, principal, draft.now) },
+    {
+      what: isTakeover ? "taken_over" : "claimed",
+      by: principal,
+      token,
+      ...(session === null ? {} : { session }),
+      ...(isTakeover ? { from: { by: carrier, token: lost?.token ?? null } } : {}),
+    },
+  );
+  return {
+    status: "claimed",
+    edge: carrier === principal ? "kept" : "added",
+    node: after as NodeHolding["node"],
+    holding: granted,
+  };
+}
+
+const leaseClaim = (call: ClaimCall, rules: TypeRules): Claim => ({
+  space: call.space,
+  name: nodeLeaseName(call.id),
+  principal: call.principal,
+  owner: null,
+  metadata: null,
+  ttlMs: rules.claimTtlMs,
+  delayMs: 0,
+  sessionId: null,
+  leaseId: call.leaseId,
+  proof: null,
+  reentrant: false,
+  request: call.request,
+});
+
+/** The edges with this one carrier: there is one at a time, history has the ones before. */
+export function assignedTo(node: NodeRecord, principal: string, at: number): readonly Edge[] {
+  const others = node.edges.filter((edge) => edge.type !== "assigned");
+  return [...others, { type: "assigned", to: principal, at, by: principal }];
+}
+
+/** Somebody is on it. The same person renews, with the same labels or none. */
+function reclaim(draft: Draft, call: ClaimCall, held: NodeHolding, rules: TypeRules): ClaimReply {
+  const { claim } = held.node;
+  if (claim.by !== call.principal) return { refused: "already_claimed", held, differs: null };
+  if (call.token !== null && call.token !== claim.token)
+    return { refused: "lease_lost", id: call.id, held, differs: "token", now: draft.now };
+  if (call.dispatch !== null && call.dispatch !== claim.dispatch)
+    return { refused: "already_claimed", held, differs: "dispatch" };
+  if (isForeignRun(call.session, claim) && !call.rebind)
+    return { refused: "already_claimed", held, differs: "session" };
+  return { ...bumped(draft, held, rules, call.session), status: "renewed", edge: "kept" };
+}
+
+export const isForeignRun = (session: string | null, claim: NodeClaim): boolean =>
+  session !== null && claim.session !== null && session !== claim.session;
+
+/**
+ * The heartbeat: a later end, never below what an extend gave. What was reserved is in work again, and lasts as long
+ * as any other claim. A label binds the lease to that run.
+ */
+export function bumped(
+  draft: Draft,
+  { node, holding }: NodeHolding,
+  rules: TypeRules,
+  session: string | null,
+): NodeHolding {
+  const { lease } = holding.lock;
+  const until = draft.now + rules.claimTtlMs;
+  const expiresAt = node.claim.reserved ? until : Math.max(holding.expiresAt, until);
+  raiseTtlHigh(draft, floorOf(draft, node.space), node.space, rules.claimTtlMs);
+  const lock = prolongTo(draft, holding.lock, { ...lease, ttlMs: rules.claimTtlMs, expiresAt });
+  const claim = { ...node.claim, reserved: false, session: session ?? node.claim.session };
+  const isSame = claim.reserved === node.claim.reserved && claim.session === node.claim.session;
+  return {
+    node: isSame ? node : (touchNode(draft, { ...node, claim }) as NodeHolding["node"]),
+    holding: holdingOf(lock, null, draft.now),
+  };
+}
+
+/** A request id that was granted before: the same claim while it is live, else spent. */
+export function repeatedClaim(draft: Draft, call: ClaimCall): ClaimReply | null {
+  if (call.request === null) return null;
+  const known = repeated(draft, { ...leaseClaim(call, noTimes), request: call.request }, [], noHeirs);
+  if (known === null) return null;
+  if ("granted" in known) return claimedAgain(draft, known.granted);
+  return known.refused === "request_reused" || known.refused === "request_spent" ? known : null;
+}
+
+/** Only the request is looked at. */
+const noTimes: TypeRules = {
+  claimTtlMs: 0,
+  claimTtlMaxMs: 0,
+  reserveGraceMs: 0,
+  reclaimsMax: 0,
+  statuses: {},
+  isWork: true,
+};
+
+function claimedAgain(draft: Draft, holding: Holding): Claimed | null {
+  const id = nodeIdOf(holding.lock.name);
+  const node = id === null ? null : draft.get(nodeKey(holding.lock.space, id));
+  if (node === null || node.claim === null) return null;
+  // As the first reply said: whether that claim wrote the edge.
+  const edge = node.edges.find(({ type }) => type === "assigned")?.at === node.claim.since ? "added" : "kept";
+  return { status: "claimed", edge, node: node as NodeHolding["node"], holding };
+}

@@ -1,0 +1,63 @@
+/**
+ * Claiming the best free node in one step. What can be taken stands in an index by rank, so the cost does not depend on
+ * how many are taken already.
+ */
+import type { Decision, Range, View } from "../decision.js";
+import { deciding } from "../draft.js";
+import { afterPrefix, everySpace, floorKey, type Key, policyKey, requestKey } from "../keys.js";
+import { type Policy, rangeMax } from "../limits.js";
+import { type ClaimCall, type Claimed, claimKeys, claimNode, repeatedClaim } from "./claim.js";
+import { readyPrefix } from "./rank.js";
+import type { NodeRefusal } from "./refusal.js";
+
+export interface NextCall extends Omit<ClaimCall, "id" | "token" | "rebind"> {
+  /** Only this type; null: any. */
+  readonly type: string | null;
+  /** Which nodes this caller may touch; null: all. */
+  readonly accepts: ((id: string) => boolean) | null;
+  /** Nothing that can be taken stands before this place in the index. */
+  readonly from: string;
+}
+
+export interface NextReply {
+  readonly outcome: Claimed | NodeRefusal | { readonly empty: true };
+  /** Nothing that can be taken (by anybody, if nothing was passed over) stood before this place. */
+  readonly next: string;
+  /** There is more behind `next` that this step did not look at. */
+  readonly more: boolean;
+}
+
+export function nextKeys({ space, principal, request }: NextCall): Key[] {
+  const keys: Key[] = [policyKey(space), floorKey(space), floorKey(everySpace)];
+  if (request !== null) keys.push(requestKey(space, principal, request.id));
+  return keys;
+}
+
+/** Rows that are read: one where the first will do, a page where some may be passed over. */
+export function readyRange({ space, type, accepts, from }: NextCall): Range {
+  const prefix = readyPrefix(space, type);
+  const start = from > prefix ? from : prefix;
+  return { index: "ready", from: start, to: afterPrefix(prefix), limit: accepts === null ? 1 : rangeMax };
+}
+
+export function decideNext(view: View, call: NextCall, policy: Policy): Decision<NextReply> {
+  return deciding(view, policy, (draft) => {
+    const range = readyRange(call);
+    const repeat = repeatedClaim(draft, { ...call, id: "", token: null, rebind: false });
+    if (repeat !== null) return { outcome: repeat, next: call.from, more: false };
+    const rows = draft.range(range);
+    const row = rows.find(({ sort }) => call.accepts === null || call.accepts(idIn(sort)));
+    if (row === undefined) {
+      const last = rows.at(-1);
+      const more = rows.length === range.limit;
+      return { outcome: { empty: true }, next: more && last ? `${last.sort}\x00` : range.to, more };
+    }
+    const claim: ClaimCall = { ...call, id: idIn(row.sort), token: null, rebind: false };
+    draft.require(claimKeys(claim));
+    const outcome = claimNode(draft, claim);
+    const isFirstTaken = row === rows[0] && !("refused" in outcome);
+    return { outcome, next: isFirstTaken ? `${row.sort}\x00` : (rows[0]?.sort ?? call.from), more: false };
+  });
+}
+
+const idIn = (sort: string): string => sort.slice(sort.lastIndexOf("/") + 1);
