@@ -97,9 +97,9 @@ export interface CleanReply {
 }
 
 /** Removes free records, spent request ids, ended sessions and old audit records; tokens go into the floor. */
-export function decideClean(view: View, policy: Policy, from = ""): Decision<CleanReply> {
+export function decideClean(view: View, policy: Policy, from = "", limit = rangeMax): Decision<CleanReply> {
   return deciding(view, policy, (draft) => {
-    const range: Range = { index: "gc", from, to: sortableInstant(draft.now), limit: rangeMax };
+    const range: Range = { index: "gc", from, to: sortableInstant(draft.now), limit };
     const rows = draft.range(range);
     draft.require(rows.map((row) => row.key));
     draft.require(rows.flatMap((row) => floorKeysOf(draft.get(row.key))));

@@ -15,6 +15,8 @@ export interface StoreFacts {
   readonly order: "node" | "cluster";
   /** Most keys one transact may name. */
   readonly keysMax: number;
+  /** Most locks that one transact may change; one that changes more is refused with `SeveralNamesError`. */
+  readonly locksMax: number;
 }
 
 /** A place in the change feed; opaque, comparable only by the store that gave it. */
@@ -76,5 +78,12 @@ export class StoreError extends Error {
     options?: ErrorOptions,
   ) {
     super(message, options);
+  }
+}
+
+/** The decision changes more locks than this engine can change at once. Certainly not written. */
+export class SeveralNamesError extends StoreError {
+  constructor(readonly locks: readonly { readonly space: string; readonly name: string }[]) {
+    super("unsupported", `this store changes one name at a time, not ${locks.length} in one step`);
   }
 }

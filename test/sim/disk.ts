@@ -103,6 +103,7 @@ export class CrashingStore implements Store, FeedSource {
     location: "a simulated disk",
     order: "node",
     keysMax: Number.MAX_SAFE_INTEGER,
+    locksMax: Number.MAX_SAFE_INTEGER,
   };
   readonly #clock: EngineClock;
   readonly #bell = new Bell();

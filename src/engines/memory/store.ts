@@ -56,6 +56,7 @@ export class MemoryStore implements Store, FeedSource {
     location: "memory of this process; gone when it stops",
     order: "node",
     keysMax: Number.MAX_SAFE_INTEGER,
+    locksMax: Number.MAX_SAFE_INTEGER,
   };
   #closed = false;
 

@@ -76,6 +76,7 @@ export class SqliteStore implements Store {
       location: options.path,
       order: "node",
       keysMax: Number.MAX_SAFE_INTEGER,
+      locksMax: Number.MAX_SAFE_INTEGER,
     };
     const { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax } = options;
     const workerData: WriterOptions = { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax };
