@@ -13,6 +13,9 @@ import { dirname, resolve } from "node:path";
 import { policyDefault } from "../core/limits.js";
 import { makeDirectory } from "../store/directory.js";
 import { type Store, StoreError } from "../store/store.js";
+import type { GitOptions } from "./git/open.js";
+import type { Trouble } from "./git/records.js";
+import type { Repository } from "./git/repository.js";
 
 export interface StoreOptions {
   readonly feedEventsMax?: number;
@@ -49,6 +52,28 @@ export function findOf(url: string): { isNew: boolean; isEmpty: boolean } {
   if (scheme === "memory") return { isNew: false, isEmpty: false };
   const isThere = existsSync(rest);
   return { isNew: !isThere, isEmpty: isThere && statSync(rest).size === 0 };
+}
+
+export type { Repository } from "./git/repository.js";
+
+/** The repository that a command run in `cwd` means. Throws `unsupported` if there is none. */
+export async function findRepository(cwd: string, env: NodeJS.ProcessEnv): Promise<Repository> {
+  const git = await import("./git/repository.js");
+  return git.findRepository(cwd, env);
+}
+
+/** Locks of a repository, without a server. */
+export async function openRepository(repository: Repository, options: GitOptions): Promise<RepositoryStore> {
+  const { openGit } = await import("./git/open.js");
+  return openGit(repository, options);
+}
+
+/** A store whose records are in a repository, where others may have damaged them or refuse to take them. */
+export interface RepositoryStore extends Store {
+  /** Records that cannot be read, or that seem to come from the future. */
+  troubles(): Promise<readonly Trouble[]>;
+  /** Rejects with why if locks cannot be written. */
+  probe(): Promise<void>;
 }
 
 /** The store that is used when none is named. */

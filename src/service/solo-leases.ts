@@ -129,11 +129,22 @@ export class SoloLeases {
     return { settled, removed };
   }
 
+  /**
+   * A repeat is answered with a renewed lease: how much is left of what another process was granted, perhaps before the
+   * machine was started anew, is known to nobody.
+   */
   async #acquireNow(claim: Claim): Promise<SoloAcquired> {
-    const { outcome } = await this.#step(claim.name, acquireKeys(claim), (view) =>
-      decideAcquire(view, claim, this.policy),
-    );
-    return outcome;
+    for (let round = 0; round < settleRoundsMax; round++) {
+      const { outcome } = await this.#step(claim.name, acquireKeys(claim), (view) =>
+        decideAcquire(view, claim, this.policy),
+      );
+      if ("refused" in outcome || outcome.how !== "repeat") return outcome;
+      const { space, name, principal } = claim;
+      const leaseId = outcome.granted.lock.lease.id;
+      const again = await this.renew({ space, name, principal, leaseId, ttlMs: null });
+      if ("renewed" in again) return { granted: again.renewed };
+    }
+    throw new StoreError("contended", `${claim.name} kept changing; try again`);
   }
 
   /** Other names that are over and would be settled in the same step are settled first, each in its own. */

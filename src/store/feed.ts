@@ -72,6 +72,11 @@ export class Bell {
   readonly #waiting = new Set<() => void>();
   #closed = false;
 
+  /** Whether anybody waits. */
+  get isAwaited(): boolean {
+    return this.#waiting.size > 0;
+  }
+
   ring(): void {
     if (this.#waiting.size === 0) return;
     const waiting = [...this.#waiting];

@@ -1,0 +1,103 @@
+/** The records themselves, as objects of the repository. They are named by their content, so they never change. */
+import { randomBytes } from "node:crypto";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { inflateSync } from "node:zlib";
+import { StoreError } from "../../store/store.js";
+import { Conversation } from "./conversation.js";
+import type { GitProgram } from "./git-program.js";
+
+/** A larger one is no record of ours. */
+const textMax = 4 * 1024 * 1024;
+/** Writes by one process after which a standing one is worth its start. */
+const fewWrites = 2;
+/** Records remembered by a process, so that a list of many locks is read once. */
+const rememberedMax = 20_000;
+
+export class Objects {
+  readonly #known = new Map<string, string>();
+  #reader: Conversation | null = null;
+  #writer: Conversation | null = null;
+  #writes = 0;
+  readonly #scratch: string;
+
+  constructor(
+    readonly git: GitProgram,
+    readonly commonDir: string,
+    /** For texts on their way to git. */
+    readonly scratchDir: string,
+  ) {
+    this.#scratch = join(scratchDir, `record-${randomBytes(8).toString("hex")}`);
+  }
+
+  /** The text of an object; null if it is not here. */
+  async read(oid: string): Promise<string | null> {
+    const known = this.#known.get(oid) ?? this.#loose(oid) ?? (await this.#byGit(oid));
+    if (known !== null) this.#remember(oid, known);
+    return known;
+  }
+
+  async write(text: string): Promise<string> {
+    const said = this.#writes++ < fewWrites ? await this.#writeOnce(text) : await this.#writeMore(text);
+    const oid = said.trim();
+    if (!/^[0-9a-f]{40,64}$/.test(oid))
+      throw new StoreError("unavailable", `git hash-object answered ${JSON.stringify(said)}`);
+    this.#remember(oid, text);
+    return oid;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#reader?.close(), this.#writer?.close()]);
+  }
+
+  #remember(oid: string, text: string): void {
+    if (this.#known.size >= rememberedMax) this.#known.clear();
+    this.#known.set(oid, text);
+  }
+
+  #writeOnce(text: string): Promise<string> {
+    return this.git.output(["hash-object", "-w", "--stdin"], text);
+  }
+
+  /** git reads texts for a standing process from files only. */
+  #writeMore(text: string): Promise<string> {
+    this.#writer ??= new Conversation(this.git, ["hash-object", "-w", "--stdin-paths"]);
+    return this.#writer.talk(async (say, line) => {
+      const file = this.#scratch;
+      mkdirSync(this.scratchDir, { recursive: true, mode: 0o700 });
+      try {
+        writeFileSync(file, text, { mode: 0o600 });
+        say(`${file}\n`);
+        return await line();
+      } finally {
+        rmSync(file, { force: true });
+      }
+    });
+  }
+
+  /** As git writes a new object: read without a process. */
+  #loose(oid: string): string | null {
+    try {
+      const bytes = inflateSync(
+        readFileSync(join(this.commonDir, "objects", oid.slice(0, 2), oid.slice(2))),
+        { maxOutputLength: textMax },
+      );
+      const end = bytes.indexOf(0);
+      return bytes.subarray(0, end).toString().startsWith("blob ") ? bytes.toString("utf8", end + 1) : null;
+    } catch {
+      return null; // packed, or damaged: git tells
+    }
+  }
+
+  async #byGit(oid: string): Promise<string | null> {
+    this.#reader ??= new Conversation(this.git, ["cat-file", "--batch"]);
+    return this.#reader.talk(async (say, line, bytes) => {
+      say(`${oid}\n`);
+      const [, type, size] = (await line()).split(" ");
+      if (size === undefined) return null; // "<oid> missing"
+      const text = await bytes(Number(size));
+      await line();
+      return type === "blob" && text.length <= textMax ? text.toString("utf8") : null;
+    });
+  }
+}

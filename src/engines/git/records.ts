@@ -1,0 +1,222 @@
+/**
+ * The records behind the references: looks at the authority, what is remembered of the last one, and what a record means
+ * by this machine's clock. A record that cannot be read stops nobody but who asks for that lock.
+ */
+import type { Range, RangeRow } from "../../core/decision.js";
+import { indexEntries, type Key } from "../../core/keys.js";
+import type { FeedEvent, LockRecord, RequestRecord } from "../../core/records.js";
+import { type ListRow, StoreError } from "../../store/store.js";
+import { type Authority, guardRef, lockPrefix, type Refs, type Swap } from "./authority.js";
+import { decodeGuard, type Guard } from "./guard-blob.js";
+import { type LockName, refOfLock } from "./key-refs.js";
+import type { MachineClock } from "./machine-clock.js";
+import type { Objects } from "./objects.js";
+import { type Cell, decodeCell, lockKeyOf, parseCell, requestKeyOf, type Stored } from "./record-blob.js";
+import type { Sightings } from "./sightings.js";
+import type { Snapshot } from "./snapshot.js";
+
+/** Looks in a row that found references whose records were gone again. */
+const looksMax = 5;
+
+export interface Trouble {
+  readonly what: "damaged" | "future";
+  readonly resource: string | null;
+  readonly ref: string;
+  readonly details: string;
+}
+
+interface FoundCell {
+  readonly lock: LockRecord;
+  readonly requests: readonly (readonly [Key<RequestRecord>, RequestRecord])[];
+}
+
+/** What one look found. */
+export interface Found {
+  /** Whether it was looked at for this, and is not only remembered. */
+  readonly isFresh: boolean;
+  readonly size: number;
+  oid(ref: string): string | null;
+  guard(): Promise<Guard | null>;
+  cell(lock: LockName): Promise<FoundCell | null>;
+  range(range: Range): Promise<readonly RangeRow[]>;
+  rows(range: Range): Promise<readonly ListRow[]>;
+  locks(): Promise<readonly { readonly ref: string; readonly oid: string; readonly lock: LockRecord }[]>;
+  troubles(): Promise<readonly Trouble[]>;
+}
+
+export class Records {
+  /** Told of what this process wrote, with the events of the step. */
+  whenWritten: (swaps: readonly Swap[], events: readonly FeedEvent[]) => void = () => undefined;
+
+  constructor(
+    readonly authority: Authority,
+    readonly objects: Objects,
+    readonly sightings: Sightings,
+    readonly snapshot: Snapshot,
+    readonly clock: MachineClock,
+    /** How far the wall clocks of two machines may be apart. */
+    readonly skewMs: number,
+  ) {}
+
+  /** These references as they are now. */
+  async look(refs: readonly string[]): Promise<Found> {
+    const found = await this.#brought(() => this.authority.read(refs));
+    this.snapshot.set(refs.map((ref) => [ref, found.get(ref) ?? null] as const));
+    return this.#found(found, true);
+  }
+
+  /** All locks as they are now. */
+  async lookAtAll(): Promise<Found> {
+    const at = this.clock.now();
+    const found = await this.#brought(() => this.authority.readAll());
+    this.snapshot.replace(found, at);
+    this.sightings.keepOnly(new Set([...found.keys()].map(nameOf)));
+    return this.#found(found, true);
+  }
+
+  /** As they were at the last look, if that says anything about all of them; else as they are now. */
+  async remembered(refs: readonly string[], isWhole: boolean): Promise<Found> {
+    if (!this.snapshot.isWhole) return this.lookAtAll();
+    const refsNow = this.snapshot.refs();
+    const wanted = isWhole ? [...refsNow.keys()] : refs;
+    for (const ref of wanted) {
+      const oid = refsNow.get(ref);
+      // Forgotten by a clean-up of the clone's objects.
+      if (oid !== undefined && (await this.objects.read(oid)) === null) return this.lookAtAll();
+    }
+    return this.#found(new Map(refsNow), false);
+  }
+
+  /** Before the swap: from when on it counts. */
+  willWrite(ref: string, oid: string, at: number): void {
+    this.sightings.willWrite(nameOf(ref), oid, at);
+  }
+
+  wrote(swaps: readonly Swap[], events: readonly FeedEvent[]): void {
+    this.snapshot.set(swaps.map(({ ref, fresh }) => [ref, fresh] as const));
+    this.whenWritten(swaps, events);
+  }
+
+  /** The request ids that stand in a record, to go on standing in the next. */
+  async requestsAt(oid: string | null): Promise<readonly RequestRecord[]> {
+    const text = oid === null ? null : await this.objects.read(oid);
+    const stored = text === null ? null : parseCell(text);
+    return stored === null || "damaged" in stored ? [] : this.#decode("", "", stored).requests;
+  }
+
+  /** A look whose records are all here. */
+  async #brought(read: () => Promise<Refs>): Promise<Refs> {
+    for (let look = 0; look < looksMax; look++) {
+      const refs = await read();
+      const missing = await this.#missing(refs);
+      if (missing.size === 0) return refs;
+      await this.authority.bring(missing);
+      if ((await this.#missing(missing)).size === 0 || !this.authority.isRemote) return refs;
+    }
+    throw new StoreError(
+      "unavailable",
+      `the locks of ${this.authority.place} change faster than they can be read`,
+    );
+  }
+
+  async #missing(refs: Refs): Promise<Map<string, string>> {
+    const missing = new Map<string, string>();
+    for (const [ref, oid] of refs) if ((await this.objects.read(oid)) === null) missing.set(ref, oid);
+    return missing;
+  }
+
+  #found(refs: Refs, isFresh: boolean): Found {
+    const lockRefs = [...refs].filter(([ref]) => ref.startsWith(lockPrefix));
+    const locks = async () => {
+      const found: { ref: string; oid: string; lock: LockRecord }[] = [];
+      for (const [ref, oid] of lockRefs) {
+        const cell = await this.#cellAt(ref, oid);
+        if (!("what" in cell)) found.push({ ref, oid, lock: cell.lock });
+      }
+      return found;
+    };
+    const rows = async ({ index, from, to, limit }: Range) =>
+      (await locks())
+        .flatMap(({ lock }) => {
+          const key = lockKeyOf({ lock, requests: [] });
+          return indexEntries(key, lock).map((entry) => ({ ...entry, key, record: lock }));
+        })
+        .filter((entry) => entry.index === index && entry.sort >= from && entry.sort < to)
+        .sort((a, b) => (a.sort < b.sort ? -1 : 1))
+        .slice(0, limit);
+    return {
+      isFresh,
+      size: lockRefs.length,
+      oid: (ref) => refs.get(ref) ?? null,
+      guard: () => this.#guardAt(refs.get(guardRef)),
+      cell: (lock) => this.#cellOf(lock, refs.get(refOfLock(lock))),
+      range: async (range) => (await rows(range)).map(({ sort, key }) => ({ sort, key })),
+      rows: async (range) => (await rows(range)).map(({ sort, record }) => ({ sort, record })),
+      locks,
+      troubles: async () => {
+        const cells = await Promise.all(lockRefs.map(([ref, oid]) => this.#cellAt(ref, oid)));
+        return cells.flatMap((cell) => ("what" in cell ? [cell] : this.#aheadOf(cell)));
+      },
+    };
+  }
+
+  async #guardAt(oid: string | undefined): Promise<Guard | null> {
+    if (oid === undefined) return null;
+    return decodeGuard((await this.objects.read(oid)) ?? "");
+  }
+
+  async #cellOf(lock: LockName, oid: string | undefined): Promise<FoundCell | null> {
+    if (oid === undefined) return null;
+    const cell = await this.#cellAt(refOfLock(lock), oid);
+    if (!("what" in cell))
+      return {
+        lock: cell.lock,
+        requests: cell.requests.map((request) => [requestKeyOf(request), request] as const),
+      };
+    throw new StoreError(
+      "corrupt",
+      `the record of ${lock.name} is damaged: ${cell.details}. Nobody can hold it until it is mended; git update-ref -d ${cell.ref} (or a push that deletes it) removes it, after which its tokens may repeat`,
+    );
+  }
+
+  async #cellAt(
+    ref: string,
+    oid: string,
+  ): Promise<(Cell & { readonly stored: Stored; readonly ref: string }) | Trouble> {
+    const text = await this.objects.read(oid);
+    const stored = text === null ? { damaged: "its object is missing", isFuture: false } : parseCell(text);
+    if ("damaged" in stored)
+      return { what: stored.isFuture ? "future" : "damaged", resource: null, ref, details: stored.damaged };
+    const { space, resource } = stored;
+    if (refOfLock({ space, name: resource }) !== ref)
+      return {
+        what: "damaged",
+        resource,
+        ref,
+        details: `it is the record of ${resource}, in another's place`,
+      };
+    return { ...this.#decode(ref, oid, stored), stored, ref };
+  }
+
+  #decode(ref: string, oid: string, stored: Stored): Cell {
+    const isTimed = oid !== "" && (stored.lease !== null || stored.delay_left_ms > 0);
+    const sighting = isTimed ? this.sightings.see(nameOf(ref), oid) : null;
+    return decodeCell(stored, {
+      now: this.clock.now(),
+      wallNow: this.clock.wall(),
+      seenAt: sighting?.at ?? null,
+      wrote: sighting?.wrote ?? false,
+      skewMs: this.skewMs,
+    });
+  }
+
+  /** Written, by its own word, later than our clock can be wrong. */
+  #aheadOf({ stored, ref }: { readonly stored: Stored; readonly ref: string }): Trouble[] {
+    const aheadMs = (stored.lease?.renewed ?? 0) - this.clock.wall();
+    if (aheadMs <= this.skewMs) return [];
+    const details = `it was written ${Math.round(aheadMs / 1000)} s in the future: a clock is wrong, here or at its holder's`;
+    return [{ what: "future", resource: stored.resource, ref, details }];
+  }
+}
+
+const nameOf = (ref: string): string => ref.slice(ref.lastIndexOf("/") + 1);

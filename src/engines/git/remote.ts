@@ -1,0 +1,141 @@
+/**
+ * The references of a remote, which all its clones share. A look is one connection, and one more where it finds records
+ * that are not here; a swap is one push, which the remote compares and makes in one step. Nothing of it enters the
+ * references of this clone: objects are fetched without a name.
+ */
+
+import { StoreError } from "../../store/store.js";
+import { type Authority, guardRef, lockPrefix, type Refs, type Swap, type SwapEnd } from "./authority.js";
+import { type GitEnd, type GitProgram, whyOf } from "./git-program.js";
+
+/** References fetched by one process: a command line has an end. */
+const fetchMax = 500;
+
+export class RemoteRefs implements Authority {
+  readonly isRemote = true;
+
+  constructor(
+    readonly git: GitProgram,
+    readonly remote: string,
+  ) {}
+
+  get place(): string {
+    return `the remote ${this.remote}`;
+  }
+
+  read(refs: readonly string[]): Promise<Refs> {
+    return this.#list(refs);
+  }
+
+  readAll(): Promise<Refs> {
+    return this.#list(["refs/holdfast/*"]);
+  }
+
+  async bring(refs: Refs): Promise<void> {
+    const names = [...refs.keys()];
+    for (let at = 0; at < names.length; at += fetchMax) {
+      const end = await this.git.run([
+        "fetch",
+        "--quiet",
+        "--no-tags",
+        "--no-write-fetch-head",
+        "--no-auto-maintenance",
+        "--no-recurse-submodules",
+        "--no-prune",
+        "--refmap=",
+        "--",
+        this.remote,
+        ...names.slice(at, at + fetchMax),
+      ]);
+      // One that was removed since is found out by the next look.
+      if (end.code !== 0 && !/couldn't find remote ref/.test(end.stderr)) throw this.#unreachable(end);
+    }
+  }
+
+  async swap(swaps: readonly Swap[]): Promise<SwapEnd> {
+    const end = await this.git.run([
+      "push",
+      "--porcelain",
+      "--atomic",
+      "--no-verify",
+      "--no-follow-tags",
+      "--no-signed",
+      "--recurse-submodules=no",
+      ...swaps.map(({ ref, old }) => `--force-with-lease=${ref}:${old ?? ""}`),
+      "--",
+      this.remote,
+      ...swaps.map(({ ref, fresh }) => `${fresh ?? ""}:${ref}`),
+    ]);
+    const said = statusesIn(end.stdout);
+    const flags = swaps.map(({ ref }) => said.get(ref));
+    if (end.code === 0 && flags.every((status) => status !== undefined && " +*-".includes(status.flag)))
+      return "done";
+    if (flags.some((status) => status !== undefined)) return this.#refusal([...said.values()]);
+    if (end.code === null || isUncertain.test(end.stderr)) return "unknown";
+    throw this.#unreachable(end);
+  }
+
+  /** What was there already counts as lost: it is not what we wrote, since nothing is ever written twice. */
+  #refusal(statuses: readonly Status[]): SwapEnd {
+    const refused = statuses.find(({ flag, text }) => flag === "!" && isForbidden.test(text));
+    if (refused === undefined) return "lost";
+    throw new StoreError(
+      "unavailable",
+      `${this.place} does not take lock references (refs/holdfast/*): ${refused.text}. Ask for the right to write there, or use another authority: git config holdfast.authority local`,
+    );
+  }
+
+  async probe(oid: string): Promise<void> {
+    const ref = `refs/holdfast/probe/${oid}`;
+    for (const spec of [`${oid}:${ref}`, `:${ref}`]) {
+      const end = await this.git.run(["push", "--porcelain", "--no-verify", "--", this.remote, spec]);
+      const [status] = statusesIn(end.stdout).values();
+      if (status?.flag === "!") this.#refusal([status]);
+      if (end.code !== 0) throw this.#unreachable(end);
+    }
+  }
+
+  async close(): Promise<void> {}
+
+  async #list(patterns: readonly string[]): Promise<Refs> {
+    const end = await this.git.run(["ls-remote", "--refs", "--", this.remote, ...patterns]);
+    if (end.code !== 0) throw this.#unreachable(end);
+    const refs = new Map<string, string>();
+    for (const line of end.stdout.split("\n")) {
+      const [oid = "", ref = ""] = line.split("\t");
+      // A pattern also matches the end of longer names.
+      if (ref === guardRef || ref.startsWith(lockPrefix)) refs.set(ref, oid);
+    }
+    return refs;
+  }
+
+  #unreachable(end: GitEnd): StoreError {
+    return new StoreError(
+      "unavailable",
+      `${this.place} cannot be reached, and nothing was taken: ${whyOf(end, this.git.timeoutMs)}`,
+    );
+  }
+}
+
+/** The connection broke while something may have been on its way. */
+const isUncertain =
+  /hung up|early EOF|unexpected(?:ly)? (?:disconnect|closed)|RPC failed|Broken pipe|timed out|reset by peer|died of signal/i;
+
+/** The remote will refuse the next try as well. */
+const isForbidden =
+  /hook declined|hidden ref|deny|denied|prohibited|not allowed|permission|protected|read.only|funny refname|unpacker error/i;
+
+interface Status {
+  readonly flag: string;
+  readonly text: string;
+}
+
+/** By reference: `*\t<from>:<to>\t<what happened>`. */
+function statusesIn(porcelain: string): Map<string, Status> {
+  const statuses = new Map<string, Status>();
+  for (const line of porcelain.split("\n")) {
+    const match = /^([ +\-*=!])\t[^:\t]*:([^\t]+)\t(.*)$/.exec(line);
+    if (match !== null) statuses.set(match[2] ?? "", { flag: match[1] ?? "", text: match[3] ?? "" });
+  }
+  return statuses;
+}

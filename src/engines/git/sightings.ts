@@ -1,0 +1,117 @@
+/**
+ * When this machine first saw a record, kept in files that all worktrees and processes of a clone share: a lease is over
+ * for us once we have seen it unchanged for as long as it lasts, and a command that lives for a moment can only know that
+ * from those before it. A note that is lost, or of another start of the machine, makes a takeover later, never earlier.
+ */
+import { randomBytes } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { MachineClock } from "./machine-clock.js";
+
+export interface Sighting {
+  readonly at: number;
+  /** It was written on this machine at that moment. */
+  readonly wrote: boolean;
+}
+
+/** Notes kept per lock: of what stands there, and of what was about to take its place. */
+const notesMax = 4;
+
+interface Note extends Sighting {
+  readonly oid: string;
+}
+
+export class Sightings {
+  readonly #notes = new Map<string, Note[]>();
+  #isMade = false;
+
+  constructor(
+    readonly dir: string,
+    readonly clock: MachineClock,
+  ) {}
+
+  /** Of this record, or null if it was never seen before. */
+  of(name: string, oid: string): Sighting | null {
+    return this.#find(name, oid) ?? this.#load(name).find((note) => note.oid === oid) ?? null;
+  }
+
+  /** Takes note that the record is there now, unless it was seen before. */
+  see(name: string, oid: string): Sighting {
+    const seen = this.of(name, oid);
+    if (seen !== null) return seen;
+    return this.#add(name, { oid, at: this.clock.now(), wrote: false });
+  }
+
+  /** Before it is written: whoever is killed right after the swap must not forget when that was. */
+  willWrite(name: string, oid: string, at: number): void {
+    this.#add(name, { oid, at, wrote: true });
+  }
+
+  /** Forgets locks that are no more. */
+  keepOnly(names: ReadonlySet<string>): void {
+    for (const name of this.#files())
+      if (!names.has(name)) {
+        this.#notes.delete(name);
+        rmSync(join(this.dir, name), { force: true });
+      }
+  }
+
+  #find(name: string, oid: string): Note | undefined {
+    return this.#notes.get(name)?.find((note) => note.oid === oid);
+  }
+
+  #add(name: string, note: Note): Sighting {
+    const others = this.#load(name).filter(({ oid }) => oid !== note.oid);
+    const notes = [...others, note].slice(-notesMax);
+    this.#notes.set(name, notes);
+    this.#save(name, notes);
+    return note;
+  }
+
+  /** What the file says: another process may have seen more. */
+  #load(name: string): Note[] {
+    let notes = this.#notes.get(name) ?? [];
+    try {
+      const [boot, ...lines] = readFileSync(join(this.dir, name), "utf8").trimEnd().split("\n");
+      if (boot === this.clock.boot) {
+        const known = new Set(notes.map(({ oid }) => oid));
+        notes = [...lines.flatMap(noteIn).filter(({ oid }) => !known.has(oid)), ...notes];
+      }
+    } catch {
+      // Never seen, or by nobody else.
+    }
+    const now = this.clock.now();
+    // What lies ahead was noted by another clock.
+    notes = notes.filter(({ at }) => at <= now).slice(-notesMax);
+    this.#notes.set(name, notes);
+    return notes;
+  }
+
+  #save(name: string, notes: readonly Note[]): void {
+    const file = join(this.dir, name);
+    const fresh = `${file}.${randomBytes(6).toString("hex")}`;
+    const lines = notes.map(({ oid, at, wrote }) => `${oid} ${at}${wrote ? " wrote" : ""}\n`);
+    try {
+      if (!this.#isMade) mkdirSync(this.dir, { recursive: true, mode: 0o700 });
+      this.#isMade = true;
+      writeFileSync(fresh, `${this.clock.boot}\n${lines.join("")}`, { mode: 0o600 });
+      renameSync(fresh, file);
+    } catch {
+      // A clone that cannot be written to remembers as long as this process lives.
+      rmSync(fresh, { force: true });
+    }
+  }
+
+  #files(): string[] {
+    try {
+      return readdirSync(this.dir);
+    } catch {
+      return [];
+    }
+  }
+}
+
+function noteIn(line: string): Note[] {
+  const match = /^([0-9a-f]{40,64}) (\d{1,15})( wrote)?$/.exec(line);
+  return match === null ? [] : [{ oid: match[1] ?? "", at: Number(match[2]), wrote: match[3] !== undefined }];
+}

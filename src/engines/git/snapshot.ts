@@ -1,0 +1,93 @@
+/**
+ * What a store knows of its authority: references, the records they point to, and when it last looked. Kept in a file
+ * for the next process of the clone where a look costs a connection, so that an acquire may be one push.
+ */
+import { randomBytes } from "node:crypto";
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import type { Refs } from "./authority.js";
+import type { MachineClock } from "./machine-clock.js";
+
+/**
+ * How long what was not there at the last look may be taken for new, in ms. A lock that was made, freed and removed
+ * since would have had tokens that we know nothing of; free locks are kept a day before they are removed.
+ */
+export const lookMaxAgeMs = 3_600_000;
+
+export class Snapshot {
+  readonly #refs = new Map<string, string>();
+  /** null: never, or too long ago to know. */
+  #lookedAt: number | null = null;
+
+  constructor(
+    /** null: nothing is kept between processes. */
+    readonly file: string | null,
+    readonly clock: MachineClock,
+  ) {
+    this.#load();
+  }
+
+  /** Whether all references were looked at lately, so that one which is not known is not there. */
+  get isWhole(): boolean {
+    return this.#lookedAt !== null && this.clock.now() - this.#lookedAt < lookMaxAgeMs;
+  }
+
+  get(ref: string): string | undefined {
+    return this.#refs.get(ref);
+  }
+
+  refs(): Refs {
+    return this.#refs;
+  }
+
+  /** Everything was looked at, beginning at this moment. */
+  replace(refs: Refs, at: number): void {
+    this.#refs.clear();
+    for (const [ref, oid] of refs) this.#refs.set(ref, oid);
+    this.#lookedAt = at;
+    this.#save();
+  }
+
+  /** One reference was looked at, or changed by us. */
+  set(changes: Iterable<readonly [ref: string, oid: string | null]>): void {
+    let isNew = false;
+    for (const [ref, oid] of changes) {
+      if ((this.#refs.get(ref) ?? null) === oid) continue;
+      isNew = true;
+      if (oid === null) this.#refs.delete(ref);
+      else this.#refs.set(ref, oid);
+    }
+    if (isNew) this.#save();
+  }
+
+  #load(): void {
+    if (this.file === null) return;
+    try {
+      const [boot, lookedAt, ...lines] = readFileSync(this.file, "utf8").trimEnd().split("\n");
+      const at = Number(lookedAt);
+      // Another start of the machine: how long ago it was cannot be told.
+      if (boot !== this.clock.boot || !(at <= this.clock.now())) return;
+      this.#lookedAt = at;
+      for (const line of lines) {
+        const [oid = "", ref = ""] = line.split(" ");
+        this.#refs.set(ref, oid);
+      }
+    } catch {
+      // The first look fills it.
+    }
+  }
+
+  #save(): void {
+    if (this.file === null || this.#lookedAt === null) return;
+    const fresh = `${this.file}.${randomBytes(6).toString("hex")}`;
+    const lines = [...this.#refs].map(([ref, oid]) => `${oid} ${ref}\n`);
+    try {
+      mkdirSync(dirname(this.file), { recursive: true, mode: 0o700 });
+      writeFileSync(fresh, `${this.clock.boot}\n${this.#lookedAt}\n${lines.join("")}`, { mode: 0o600 });
+      renameSync(fresh, this.file);
+    } catch {
+      // Only speed is lost.
+      rmSync(fresh, { force: true });
+    }
+  }
+}

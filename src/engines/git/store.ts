@@ -1,0 +1,356 @@
+/**
+ * The git engine: locks as references to records, changed by compare-and-swap. A decision runs over what the references
+ * said at one look (or are remembered to have said, where a look costs a connection), and counts only if they still say
+ * so when they are swapped. What was read and not changed is covered as it must be: names that overlap others by the
+ * guard, refusals by a look of their own. One lock changes per step.
+ */
+import { randomBytes } from "node:crypto";
+import type { Ask, Decide, Decided, Range, Write } from "../../core/decision.js";
+import type { Key } from "../../core/keys.js";
+import { roundsMax } from "../../core/limits.js";
+import { hasOverlap } from "../../core/names.js";
+import type { FloorRecord, LockRecord, RequestRecord } from "../../core/records.js";
+import { follow } from "../../store/feed.js";
+import { LoadedView } from "../../store/rounds.js";
+import {
+  type Change,
+  type Cursor,
+  type ListRow,
+  SeveralNamesError,
+  type Store,
+  StoreError,
+  type StoreFacts,
+} from "../../store/store.js";
+import { type Authority, guardRef, type Swap, type SwapEnd } from "./authority.js";
+import { Feed } from "./feed.js";
+import { encodeGuard, type Guard } from "./guard-blob.js";
+import { lockOf, refOf, spaceOfFloor } from "./key-refs.js";
+import type { MachineClock } from "./machine-clock.js";
+import type { Objects } from "./objects.js";
+import { encodeCell } from "./record-blob.js";
+import type { Found, Records, Trouble } from "./records.js";
+
+/** How long a step goes on trying while others keep winning, in ms. */
+const contendMaxMs = 10_000;
+const pauseFirstMs = 2;
+const pauseMaxMs = 200;
+
+export interface GitStoreParts {
+  readonly authority: Authority;
+  readonly objects: Objects;
+  readonly records: Records;
+  readonly clock: MachineClock;
+  /** What others may see of this process's session. */
+  readonly session: string | null;
+}
+
+/** Where the references stand that a decision looked at, and whether they were looked at for it. */
+interface Sight {
+  readonly view: LoadedView;
+  readonly oids: Map<string, string | null>;
+  guard: Guard | null;
+  isFresh: boolean;
+  /** A look at all locks serves every question after it. */
+  whole: Found | null;
+}
+
+export class GitStore implements Store {
+  readonly facts: StoreFacts;
+  readonly #parts: GitStoreParts;
+  readonly #feed: Feed;
+  /** Steps of one handle on the same lock come one after the other: they would only lose against each other. */
+  readonly #lanes = new Map<string, Promise<unknown>>();
+  #isClosed = false;
+
+  constructor(parts: GitStoreParts) {
+    this.#parts = parts;
+    this.#feed = new Feed(parts.records, parts.clock);
+    this.facts = {
+      engine: "git",
+      location: `references of ${parts.authority.place}`,
+      order: "cluster",
+      keysMax: Number.MAX_SAFE_INTEGER,
+      locksMax: 1,
+    };
+  }
+
+  async transact<Reply>(keys: readonly Key[], decide: Decide<Reply>, signal?: AbortSignal): Promise<Reply> {
+    this.#check(signal);
+    const lane = laneOf(keys);
+    const turn = (this.#lanes.get(lane) ?? Promise.resolve()).then(() => {
+      this.#check(signal);
+      return this.#decided(keys, decide, signal);
+    });
+    const settled = turn.catch(() => undefined);
+    this.#lanes.set(lane, settled);
+    void settled.then(() => {
+      if (this.#lanes.get(lane) === settled) this.#lanes.delete(lane);
+    });
+    return turn;
+  }
+
+  async #decided<Reply>(keys: readonly Key[], decide: Decide<Reply>, signal?: AbortSignal): Promise<Reply> {
+    const { records, authority, clock } = this.#parts;
+    const until = clock.now() + contendMaxMs;
+    /** Every record that this step wrote or may have written. */
+    const written = new Map<string, Written<Reply>>();
+    let mustLook = !authority.isRemote;
+    for (let attempt = 0; ; attempt++) {
+      const sight: Sight = {
+        view: new LoadedView(clock.now()),
+        oids: new Map(),
+        guard: null,
+        isFresh: mustLook,
+        whole: null,
+      };
+      const decision = await this.#decide(sight, keys, decide);
+      const landed = [...sight.oids.values()].flatMap((oid) => (oid && written.get(oid)) || [])[0];
+      // An answer was lost, and the write was not.
+      if (landed !== undefined) return this.#done(landed);
+      if (decision.writes.length === 0) {
+        if (sight.isFresh) return decision.reply;
+        mustLook = true;
+        continue;
+      }
+      this.#check(signal);
+      const now = await this.#prepare(decision, sight);
+      const [last] = now.swaps.slice(-1);
+      if (last?.fresh) written.set(last.fresh, now);
+      const end = await this.#swap(now.swaps);
+      if (end === "done") return this.#done(now);
+      mustLook = true;
+      if (clock.now() > until) throw this.#givenUp(end, written.size > 0);
+      await this.#pause(attempt);
+      if (this.#isClosed) throw this.#givenUp(end, written.size > 0);
+      // Where the authority cannot be asked now, nobody knows whether it was written.
+      if (end === "unknown")
+        await records.look([...sight.oids.keys()]).catch((error: Error) => {
+          throw new StoreError("unknown", `it may have been written: ${error.message}`);
+        });
+    }
+  }
+
+  async #decide<Reply>(sight: Sight, keys: readonly Key[], decide: Decide<Reply>): Promise<Decided<Reply>> {
+    await this.#load(sight, keys);
+    for (let round = 0; round < roundsMax; round++) {
+      const decision = decide(sight.view);
+      if (!("need" in decision)) return decision;
+      await this.#load(sight, decision.need);
+    }
+    throw new StoreError("unsupported", `a decision asked for more than ${roundsMax} rounds of records`);
+  }
+
+  /** Brings what was asked for into the view. Locks before the floor: one that was removed is in the floor by then. */
+  async #load(sight: Sight, asks: readonly Ask[]): Promise<void> {
+    const ranges = asks.filter((ask): ask is Range => typeof ask !== "string");
+    const keys = asks.filter((ask): ask is Key => typeof ask === "string");
+    const refs = keys.flatMap((key) => refOf(key) ?? []);
+    if (ranges.length > 0 || keys.some((key) => spaceOfFloor(key) !== null)) refs.push(guardRef);
+    const found = sight.whole ?? (await this.#look(sight, refs, ranges.length > 0 || this.#wantsAll(keys)));
+    for (const ref of refs) if (!sight.oids.has(ref)) sight.oids.set(ref, found.oid(ref));
+    if (refs.includes(guardRef)) sight.guard ??= await found.guard();
+    for (const key of keys) await this.#loadKey(sight, key, found);
+    for (const range of ranges) sight.view.addRange(range, await found.range(range));
+  }
+
+  async #look(sight: Sight, refs: readonly string[], isWhole: boolean): Promise<Found> {
+    const { records } = this.#parts;
+    const found = sight.isFresh
+      ? await (isWhole ? records.lookAtAll() : records.look(refs))
+      : await records.remembered(refs, isWhole);
+    sight.isFresh ||= found.isFresh;
+    if (isWhole) sight.whole = found;
+    return found;
+  }
+
+  /** Names that overlap others will ask for those, and one connection brings all as well as one. */
+  #wantsAll(keys: readonly Key[]): boolean {
+    return this.#parts.authority.isRemote && keys.some((key) => hasOverlap(lockOf(key)?.name ?? ""));
+  }
+
+  async #loadKey(sight: Sight, key: Key, found: Found): Promise<void> {
+    const { view } = sight;
+    if (view.get(key) !== undefined) return;
+    const lock = lockOf(key);
+    if (lock !== null) {
+      const cell = await found.cell(lock);
+      view.addRecord(key, cell?.lock ?? null);
+      for (const [requestKey, request] of cell?.requests ?? []) view.addRecord(requestKey, request);
+      return;
+    }
+    const space = spaceOfFloor(key);
+    if (space !== null) view.addRecord(key, space === "*" ? null : floorIn(sight.guard, space));
+    else if (key.startsWith("request/")) {
+      // Those that were granted something stand with their lock, which was loaded before.
+      if (view.get(key) === undefined) view.addRecord(key, null);
+    } else if (key.startsWith("session/")) view.addRecord(key, null);
+    else throw new StoreError("unsupported", `a repository keeps locks, not ${key.split("/")[0]} records`);
+  }
+
+  /** The swaps that make the decision true, with their objects written. The guard comes first. */
+  async #prepare<Reply>(decision: Decided<Reply>, sight: Sight): Promise<Written<Reply>> {
+    const { objects, records, clock, session } = this.#parts;
+    const { lock, requests, floors } = changesIn(decision.writes);
+    const swaps: Swap[] = [];
+    const { now } = sight.view;
+    const writing = { now, wallNow: clock.wall(), writeId: randomBytes(16).toString("hex"), session };
+    const isGuarded = lock?.record?.lease != null && hasOverlap(lock.record.name) && isGrant(lock, sight);
+    if (isGuarded || floors.length > 0) {
+      if (!sight.oids.has(guardRef)) await this.#load(sight, ["floor/default" as Key]);
+      const text = encodeGuard(sight.guard, floors, writing.writeId);
+      swaps.push({ ref: guardRef, old: sight.oids.get(guardRef) ?? null, fresh: await objects.write(text) });
+    }
+    if (lock !== null) {
+      const ref = refOf(lock.key);
+      if (ref === null) throw new StoreError("unsupported", `no reference for ${lock.key}`);
+      const old = sight.oids.get(ref) ?? null;
+      const before = await records.requestsAt(old);
+      const text =
+        lock.record && encodeCell({ lock: lock.record, requests: [...before, ...requests] }, writing);
+      const fresh = text === null ? null : await objects.write(text);
+      if (fresh !== null && lock.record !== null) records.willWrite(ref, fresh, now);
+      swaps.push({ ref, old, fresh });
+    }
+    return { reply: decision.reply, decision, swaps };
+  }
+
+  /**
+   * In one step, but for a lock that is removed: its token is in the floor before it is gone, for whoever reads the two one
+   * after the other.
+   */
+  async #swap(swaps: readonly Swap[]): Promise<SwapEnd> {
+    const { authority } = this.#parts;
+    if (!swaps.some(({ fresh }) => fresh === null)) return authority.swap(swaps);
+    for (const swap of swaps) {
+      const end = await authority.swap([swap]);
+      if (end !== "done") return end;
+    }
+    return "done";
+  }
+
+  #done<Reply>({ reply, decision, swaps }: Written<Reply>): Reply {
+    this.#parts.records.wrote(swaps, decision.events);
+    return reply;
+  }
+
+  #givenUp(end: "lost" | "unknown", mayBeWritten: boolean): StoreError {
+    const { place } = this.#parts.authority;
+    return end === "unknown" && mayBeWritten
+      ? new StoreError("unknown", `${place} did not say whether the lock was written: look with lock status`)
+      : new StoreError("contended", `others kept changing the same lock at ${place}: try again`);
+  }
+
+  #pause(attempt: number): Promise<void> {
+    const ms = Math.min(pauseMaxMs, pauseFirstMs * 2 ** Math.min(attempt, 8)) * (0.5 + Math.random());
+    return new Promise((resolve) => setTimeout(resolve, ms));
+  }
+
+  async list(range: Range): Promise<readonly ListRow[]> {
+    this.#check();
+    const found = await this.#parts.records.lookAtAll();
+    return found.rows(range);
+  }
+
+  changes(after: Cursor | undefined, signal: AbortSignal): AsyncIterable<Change> {
+    return follow(this.#feed, after, signal);
+  }
+
+  head(): Promise<Cursor> {
+    this.#check();
+    return this.#feed.head();
+  }
+
+  now(): number {
+    return this.#parts.clock.now();
+  }
+
+  async ping(): Promise<void> {
+    this.#check();
+    await this.#parts.records.look([guardRef]);
+  }
+
+  async gauges(): Promise<Readonly<Record<string, number>>> {
+    return { records: (await this.#parts.records.lookAtAll()).size };
+  }
+
+  async backup(): Promise<void> {
+    throw new StoreError("unsupported", "locks in a repository are backed up with the repository");
+  }
+
+  /** Records that cannot be read, and such as seem to come from the future. */
+  async troubles(): Promise<readonly Trouble[]> {
+    this.#check();
+    return (await this.#parts.records.lookAtAll()).troubles();
+  }
+
+  /** Rejects if lock references cannot be written. */
+  async probe(): Promise<void> {
+    this.#check();
+    const { objects, authority } = this.#parts;
+    await authority.probe(await objects.write(`probe ${randomBytes(16).toString("hex")}\n`));
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#feed.close();
+    await Promise.all(this.#lanes.values());
+    await Promise.all([this.#parts.objects.close(), this.#parts.authority.close()]);
+  }
+
+  #check(signal?: AbortSignal): void {
+    if (this.#isClosed) throw new StoreError("closed", "the store was closed");
+    if (signal?.aborted)
+      throw new StoreError("unavailable", "the request was cancelled before it was written");
+  }
+}
+
+/** A step as it was sent. */
+interface Written<Reply> {
+  readonly reply: Reply;
+  readonly decision: Decided<Reply>;
+  readonly swaps: readonly Swap[];
+}
+
+interface LockChange {
+  readonly key: Key;
+  readonly record: LockRecord | null;
+}
+
+/** The one lock that a decision changes, with what stands beside it. */
+function changesIn(writes: readonly Write[]): {
+  readonly lock: LockChange | null;
+  readonly requests: readonly RequestRecord[];
+  readonly floors: readonly FloorRecord[];
+} {
+  const locks = new Map<Key, LockChange>();
+  const requests: RequestRecord[] = [];
+  const floors: FloorRecord[] = [];
+  for (const { key, record } of writes) {
+    if (lockOf(key) !== null) locks.set(key, { key, record: record as LockRecord | null });
+    else if (record?.kind === "request") requests.push(record);
+    else if (record?.kind === "floor") floors.push(record);
+    else if (record !== null)
+      throw new StoreError("unsupported", `a repository keeps no ${record.kind} records`);
+  }
+  if (locks.size > 1) throw new SeveralNamesError([...locks.keys()].flatMap((key) => lockOf(key) ?? []));
+  const [lock = null] = locks.values();
+  return { lock, requests, floors };
+}
+
+/** A lease that the record did not have before. */
+function isGrant({ key, record }: LockChange, { view }: Sight): boolean {
+  const before = view.get<LockRecord>(key as Key<LockRecord>);
+  return before?.lease?.id !== record?.lease?.id;
+}
+
+/** Never null, and with no TTL left to raise: what a restored copy would wait for has no meaning here. */
+function floorIn(guard: Guard | null, space: string): FloorRecord {
+  const token = guard?.floors[space] ?? 0;
+  return { kind: "floor", space, token, ttlHighMs: Number.MAX_SAFE_INTEGER, quietUntil: 0 };
+}
+
+/** Names that overlap others share one: they change the same guard. */
+function laneOf(keys: readonly Key[]): string {
+  const lock = keys.flatMap((key) => lockOf(key) ?? [])[0];
+  return lock === undefined ? "" : hasOverlap(lock.name) ? `${lock.space}/` : `${lock.space}/${lock.name}`;
+}
