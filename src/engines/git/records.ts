@@ -61,7 +61,7 @@ export class Records {
   /** These references as they are now. */
   async look(refs: readonly string[]): Promise<Found> {
     const found = await this.#brought(() => this.authority.read(refs));
-    this.snapshot.set(refs.map((ref) => [ref, found.get(ref) ?? null] as const));
+    this.snapshot.see(refs.map((ref) => [ref, found.get(ref) ?? null] as const));
     return this.#found(found, true);
   }
 
@@ -76,7 +76,7 @@ export class Records {
 
   /** As they were at the last look, if that says anything about all of them; else as they are now. */
   async remembered(refs: readonly string[], isWhole: boolean): Promise<Found> {
-    if (!this.snapshot.isWhole) return this.lookAtAll();
+    if (!(isWhole ? this.snapshot.isWhole : this.snapshot.isRecent)) return this.lookAtAll();
     const refsNow = this.snapshot.refs();
     const wanted = isWhole ? [...refsNow.keys()] : refs;
     for (const ref of wanted) {

@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import type { Refs } from "./authority.js";
+import { guardRef, type Refs } from "./authority.js";
 import type { MachineClock } from "./machine-clock.js";
 
 /**
@@ -18,6 +18,8 @@ export class Snapshot {
   readonly #refs = new Map<string, string>();
   /** null: never, or too long ago to know. */
   #lookedAt: number | null = null;
+  /** The guard was seen to have changed, and not what was taken under it. */
+  #isPartial = false;
 
   constructor(
     /** null: nothing is kept between processes. */
@@ -28,8 +30,13 @@ export class Snapshot {
   }
 
   /** Whether all references were looked at lately, so that one which is not known is not there. */
-  get isWhole(): boolean {
+  get isRecent(): boolean {
     return this.#lookedAt !== null && this.clock.now() - this.#lookedAt < lookMaxAgeMs;
+  }
+
+  /** Whether nothing was taken since under the guard that is remembered, as far as the guard itself tells. */
+  get isWhole(): boolean {
+    return this.isRecent && !this.#isPartial;
   }
 
   get(ref: string): string | undefined {
@@ -45,10 +52,18 @@ export class Snapshot {
     this.#refs.clear();
     for (const [ref, oid] of refs) this.#refs.set(ref, oid);
     this.#lookedAt = at;
+    this.#isPartial = false;
     this.#save();
   }
 
-  /** One reference was looked at, or changed by us. */
+  /** Some references were looked at. */
+  see(changes: readonly (readonly [ref: string, oid: string | null])[]): void {
+    if (changes.some(([ref, oid]) => ref === guardRef && oid !== (this.#refs.get(ref) ?? null)))
+      this.#isPartial = true;
+    this.set(changes);
+  }
+
+  /** References were changed by us. */
   set(changes: Iterable<readonly [ref: string, oid: string | null]>): void {
     let isNew = false;
     for (const [ref, oid] of changes) {
@@ -63,11 +78,12 @@ export class Snapshot {
   #load(): void {
     if (this.file === null) return;
     try {
-      const [boot, lookedAt, ...lines] = readFileSync(this.file, "utf8").trimEnd().split("\n");
+      const [boot, lookedAt, extent, ...lines] = readFileSync(this.file, "utf8").trimEnd().split("\n");
       const at = Number(lookedAt);
       // Another start of the machine: how long ago it was cannot be told.
       if (boot !== this.clock.boot || !(at <= this.clock.now())) return;
       this.#lookedAt = at;
+      this.#isPartial = extent !== "whole";
       for (const line of lines) {
         const [oid = "", ref = ""] = line.split(" ");
         this.#refs.set(ref, oid);
@@ -83,7 +99,8 @@ export class Snapshot {
     const lines = [...this.#refs].map(([ref, oid]) => `${oid} ${ref}\n`);
     try {
       mkdirSync(dirname(this.file), { recursive: true, mode: 0o700 });
-      writeFileSync(fresh, `${this.clock.boot}\n${this.#lookedAt}\n${lines.join("")}`, { mode: 0o600 });
+      const head = `${this.clock.boot}\n${this.#lookedAt}\n${this.#isPartial ? "partial" : "whole"}\n`;
+      writeFileSync(fresh, head + lines.join(""), { mode: 0o600 });
       renameSync(fresh, this.file);
     } catch {
       // Only speed is lost.
