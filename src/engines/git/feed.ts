@@ -31,7 +31,7 @@ export class Feed implements FeedSource {
     readonly records: Records,
     readonly clock: MachineClock,
   ) {
-    records.whenWritten = (swaps, events) => this.#wrote(swaps, events);
+    records.whenWritten = (swaps, lock, events) => this.#wrote(swaps, lock, events);
   }
 
   last(): number {
@@ -99,12 +99,12 @@ export class Feed implements FeedSource {
     this.#append(events);
   }
 
-  #wrote(swaps: readonly Swap[], events: readonly FeedEvent[]): void {
+  #wrote(swaps: readonly Swap[], lock: LockRecord | null, events: readonly FeedEvent[]): void {
     if (this.#told === null) return;
     for (const { ref, fresh } of swaps) {
       if (!ref.startsWith(lockPrefix)) continue;
       if (fresh === null) this.#told.delete(ref);
-      else this.#told.set(ref, { oid: fresh, lock: this.#told.get(ref)?.lock ?? null });
+      else this.#told.set(ref, { oid: fresh, lock });
     }
     this.#append(events);
   }

@@ -86,11 +86,9 @@ export class LocalRefs implements Authority {
     const why = this.#swaps++ < fewSwaps ? await this.#swapOnce(changes) : await this.#swapMore(changes);
     if (why === null) return "done";
     this.#refuseStale(swaps, why);
-    return /cannot lock ref|unable to create|File exists|reference already exists|is at .* but expected/i.test(
-      why,
-    )
-      ? "lost"
-      : "unknown";
+    if (isHopeless.test(why) && isBeforeCommit.test(why))
+      throw new StoreError("unavailable", `the references of ${this.place} cannot be written: ${why.trim()}`);
+    return isBeforeCommit.test(why) ? "lost" : "unknown";
   }
 
   async probe(oid: string): Promise<void> {
@@ -172,6 +170,13 @@ export class LocalRefs implements Authority {
     return refs;
   }
 }
+
+/** Nothing was changed yet: a reference was not as expected, or its lock file was taken. */
+const isBeforeCommit =
+  /cannot lock ref|unable to create|File exists|reference already exists|is at .* but expected/i;
+
+/** The next try would fail as well. */
+const isHopeless = /No space left|Read-only file system|Permission denied|quota exceeded/i;
 
 const only = (all: Refs, refs: readonly string[]): Refs =>
   new Map([...all].filter(([ref]) => refs.includes(ref)));

@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inflateSync } from "node:zlib";
 import { StoreError } from "../../store/store.js";
-import { Conversation } from "./conversation.js";
+import { Conversation, Ended } from "./conversation.js";
 import type { GitProgram } from "./git-program.js";
 
 /** A larger one is no record of ours. */
@@ -32,13 +32,14 @@ export class Objects {
 
   /** The text of an object; null if it is not here. */
   async read(oid: string): Promise<string | null> {
-    const known = this.#known.get(oid) ?? this.#loose(oid) ?? (await this.#byGit(oid));
+    const known = this.#known.get(oid) ?? this.#loose(oid) ?? (await this.#byGit(oid).catch(refuseEnded));
     if (known !== null) this.#remember(oid, known);
     return known;
   }
 
   async write(text: string): Promise<string> {
-    const said = this.#writes++ < fewWrites ? await this.#writeOnce(text) : await this.#writeMore(text);
+    const isFew = this.#writes++ < fewWrites;
+    const said = await (isFew ? this.#writeOnce(text) : this.#writeMore(text)).catch(refuseEnded);
     const oid = said.trim();
     if (!/^[0-9a-f]{40,64}$/.test(oid))
       throw new StoreError("unavailable", `git hash-object answered ${JSON.stringify(said)}`);
@@ -100,4 +101,9 @@ export class Objects {
       return type === "blob" && text.length <= textMax ? text.toString("utf8") : null;
     });
   }
+}
+
+/** Nothing is lost with an object that was not written or read. */
+function refuseEnded(error: unknown): never {
+  throw error instanceof Ended ? new StoreError("unavailable", `git failed: ${error.message}`) : error;
 }

@@ -46,7 +46,8 @@ export interface Found {
 
 export class Records {
   /** Told of what this process wrote, with the events of the step. */
-  whenWritten: (swaps: readonly Swap[], events: readonly FeedEvent[]) => void = () => undefined;
+  whenWritten: (swaps: readonly Swap[], lock: LockRecord | null, events: readonly FeedEvent[]) => void = () =>
+    undefined;
 
   constructor(
     readonly authority: Authority,
@@ -92,9 +93,9 @@ export class Records {
     this.sightings.willWrite(nameOf(ref), oid, at);
   }
 
-  wrote(swaps: readonly Swap[], events: readonly FeedEvent[]): void {
+  wrote(swaps: readonly Swap[], lock: LockRecord | null, events: readonly FeedEvent[]): void {
     this.snapshot.set(swaps.map(({ ref, fresh }) => [ref, fresh] as const));
-    this.whenWritten(swaps, events);
+    this.whenWritten(swaps, lock, events);
   }
 
   /** The request ids that stand in a record, to go on standing in the next. */

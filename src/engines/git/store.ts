@@ -90,11 +90,12 @@ export class GitStore implements Store {
   }
 
   async #decided<Reply>(keys: readonly Key[], decide: Decide<Reply>, signal?: AbortSignal): Promise<Reply> {
-    const { records, authority, clock } = this.#parts;
+    const { authority, clock } = this.#parts;
     const until = clock.now() + contendMaxMs;
     /** Every record that this step wrote or may have written. */
     const written = new Map<string, Written<Reply>>();
     let mustLook = !authority.isRemote;
+    let isUncertain = false;
     for (let attempt = 0; ; attempt++) {
       const sight: Sight = {
         view: new LoadedView(clock.now()),
@@ -103,7 +104,9 @@ export class GitStore implements Store {
         isFresh: mustLook,
         whole: null,
       };
-      const decision = await this.#decide(sight, keys, decide);
+      const decision = await this.#decide(sight, keys, decide).catch((error: unknown) => {
+        throw isUncertain ? uncertain(error) : error;
+      });
       const landed = [...sight.oids.values()].flatMap((oid) => (oid && written.get(oid)) || [])[0];
       // An answer was lost, and the write was not.
       if (landed !== undefined) return this.#done(landed);
@@ -112,21 +115,16 @@ export class GitStore implements Store {
         mustLook = true;
         continue;
       }
-      this.#check(signal);
+      if (!isUncertain) this.#check(signal);
       const now = await this.#prepare(decision, sight);
       const [last] = now.swaps.slice(-1);
       if (last?.fresh) written.set(last.fresh, now);
       const end = await this.#swap(now.swaps);
       if (end === "done") return this.#done(now);
       mustLook = true;
-      if (clock.now() > until) throw this.#givenUp(end, written.size > 0);
+      isUncertain ||= end === "unknown";
+      if (clock.now() > until || this.#isClosed) throw this.#givenUp(isUncertain);
       await this.#pause(attempt);
-      if (this.#isClosed) throw this.#givenUp(end, written.size > 0);
-      // Where the authority cannot be asked now, nobody knows whether it was written.
-      if (end === "unknown")
-        await records.look([...sight.oids.keys()]).catch((error: Error) => {
-          throw new StoreError("unknown", `it may have been written: ${error.message}`);
-        });
     }
   }
 
@@ -229,13 +227,13 @@ export class GitStore implements Store {
   }
 
   #done<Reply>({ reply, decision, swaps }: Written<Reply>): Reply {
-    this.#parts.records.wrote(swaps, decision.events);
+    this.#parts.records.wrote(swaps, changesIn(decision.writes).lock?.record ?? null, decision.events);
     return reply;
   }
 
-  #givenUp(end: "lost" | "unknown", mayBeWritten: boolean): StoreError {
+  #givenUp(isUncertain: boolean): StoreError {
     const { place } = this.#parts.authority;
-    return end === "unknown" && mayBeWritten
+    return isUncertain
       ? new StoreError("unknown", `${place} did not say whether the lock was written: look with lock status`)
       : new StoreError("contended", `others kept changing the same lock at ${place}: try again`);
   }
@@ -303,6 +301,12 @@ export class GitStore implements Store {
       throw new StoreError("unavailable", "the request was cancelled before it was written");
   }
 }
+
+/** After a swap without an answer nothing is certain until a look shows what became of it. */
+const uncertain = (error: unknown): unknown =>
+  error instanceof StoreError && error.kind !== "corrupt"
+    ? new StoreError("unknown", `it may have been written: ${error.message}`)
+    : error;
 
 /** A step as it was sent. */
 interface Written<Reply> {
