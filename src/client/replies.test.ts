@@ -2,7 +2,7 @@
 // pair, field by field. A field that only one side has, or that differs, does not compile.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { ErrorCode as WireErrorCode } from "../wire/errors.js";
+import type { ErrorCode as WireErrorCode } from "../wire/error-codes.js";
 import type * as wireFields from "../wire/fields.js";
 import type * as wireJobs from "../wire/jobs.js";
 import type * as wireLocks from "../wire/locks.js";

@@ -33,6 +33,14 @@ export interface SoloWait {
   readonly ms: number;
   /** Aborted when nobody listens any more. */
   readonly gone: AbortSignal;
+  /** Of a wait that takes several calls: its pauses go on growing from one to the next. */
+  readonly pace?: Pace;
+}
+
+/** How one who waits looks: how often it has, and when it is to look again. */
+export interface Pace {
+  looks: number;
+  nextAt: number;
 }
 
 export type SoloAcquired = { readonly granted: Holding } | Refusal;
@@ -48,15 +56,16 @@ export class SoloLeases {
   /** Acquires, looking again for as long as asked to. A grant that nobody listens to any more is given back. */
   async acquire(claim: Claim, wait: SoloWait | null): Promise<SoloAcquired> {
     const until = this.store.now() + (wait?.ms ?? 0);
-    for (let look = 0; ; look++) {
+    const pace = wait?.pace ?? { looks: 0, nextAt: 0 };
+    for (;;) {
+      if (wait !== null) await pause(Math.min(until, pace.nextAt) - this.store.now(), wait.gone);
       const outcome = await this.#acquireNow(claim);
       if (wait?.gone.aborted === true) {
         if ("granted" in outcome) await this.#giveBack(claim);
         throw new StoreError("unavailable", "the caller left");
       }
-      const leftMs = until - this.store.now();
-      if (wait === null || leftMs <= 0 || !isWaitable(outcome)) return outcome;
-      await pause(Math.min(leftMs, this.#pauseMs(look, outcome)), wait.gone);
+      pace.nextAt = this.store.now() + this.#pauseMs(pace.looks++, outcome);
+      if (wait === null || until <= this.store.now() || !isWaitable(outcome)) return outcome;
     }
   }
 
@@ -200,6 +209,7 @@ const isWaitable = (outcome: SoloAcquired): boolean =>
 /** Ends early when the signal aborts. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
+    if (ms <= 0) return resolve();
     const done = (): void => {
       clearTimeout(timer);
       signal.removeEventListener("abort", done);

@@ -7,6 +7,9 @@ import type { Holding } from "../core/refusal.js";
 import type { Cursor } from "../store/store.js";
 import type { Leases } from "./leases.js";
 
+/** What is followed: a server's leases, or those that a process asks the store for by itself. */
+export type WatchedLeases = Pick<Leases, "store" | "inspect" | "list">;
+
 export interface WatchQuery {
   readonly space: string;
   /** Exactly this name, or every name with this prefix. */
@@ -32,7 +35,7 @@ const snapshotPage = 500;
 const onItsWayMs = 10_000;
 
 export async function* watch(
-  leases: Leases,
+  leases: WatchedLeases,
   query: WatchQuery,
   signal: AbortSignal,
 ): AsyncGenerator<Watched> {
@@ -49,7 +52,7 @@ export async function* watch(
 
 /** Returns where to begin anew when its place is no longer known; null: it is over. */
 async function* changes(
-  leases: Leases,
+  leases: WatchedLeases,
   query: WatchQuery,
   after: Cursor,
   shown: Shown,
@@ -113,7 +116,7 @@ function isWatched(query: WatchQuery, event: FeedEvent): event is LeaseEvent {
  * that is `place` itself: a stream that is cut before it has told what changed between them is told some of it again.
  */
 async function* snapshot(
-  leases: Leases,
+  leases: WatchedLeases,
   query: WatchQuery,
   place: Cursor,
   shown: Shown,
@@ -128,7 +131,7 @@ async function* snapshot(
 }
 
 async function* oneName(
-  leases: Leases,
+  leases: WatchedLeases,
   space: string,
   name: string,
   shown: Shown,
@@ -143,7 +146,7 @@ async function* oneName(
 
 /** Returns whether all were read in one step: a longer list is read in several, between which names change. */
 async function* heldNames(
-  leases: Leases,
+  leases: WatchedLeases,
   { space, prefix, accept }: WatchQuery,
   shown: Shown,
 ): AsyncGenerator<Watched, boolean> {
@@ -173,7 +176,7 @@ async function* heldNames(
  * resumes there misses nothing, and is told nothing again.
  */
 async function shownThrough(
-  leases: Leases,
+  leases: WatchedLeases,
   query: WatchQuery,
   place: Cursor,
   shown: Shown,

@@ -108,8 +108,6 @@ export function nullable<T extends TSchema>(schema: T, description?: string) {
   return Type.Union([schema, Type.Null()], description === undefined ? {} : { description });
 }
 
-/** The last instant that RFC 3339 can write, in ms of Unix time. What lies beyond is shown as this. */
-export const instantMax = Date.parse("9999-12-31T23:59:59.999Z");
 export const instant = Type.String({ format: "date-time", description: "RFC 3339, UTC, ends in `Z`." });
 export const durationMs = Type.Integer({ minimum: 0 });
 export const count = Type.Integer({ minimum: 0 });

@@ -3,7 +3,8 @@
  * claim is a 409 here, so that `curl -f` and shells can branch on it.
  */
 import Type, { type Static } from "typebox";
-import { errorCodes, errorFields } from "./errors.js";
+import { errorCodes } from "./error-codes.js";
+import { errorFields } from "./errors.js";
 import {
   anyMetadata,
   choice,

@@ -3,7 +3,7 @@
  * server does not do. Pure: the same routes give the same document.
  */
 import type { TSchema } from "typebox";
-import { errorMeanings } from "./errors.js";
+import { errorMeanings } from "./error-codes.js";
 import { pageSizePattern } from "./fields.js";
 import { nodeErrorMeanings } from "./node-errors.js";
 import type { Reply, RequestHeader, Route, Tag } from "./route.js";

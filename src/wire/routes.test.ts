@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Ajv } from "ajv";
-import { errorCodes, errorMeanings } from "./errors.js";
+import { errorCodes, errorMeanings } from "./error-codes.js";
 import { wireLimitsDefault } from "./fields.js";
 import { nodeErrorCodes, nodeErrorMeanings } from "./node-errors.js";
 import { routeIds } from "./route.js";

@@ -10,12 +10,12 @@ import { Transport } from "../../client/transport.js";
 import { connect } from "./connect.js";
 import { CliError, exitCodes } from "./failure.js";
 import { instantText, jsonText } from "./output.js";
+import { endpointOf, type Place } from "./place.js";
 import { isThere } from "./process-stat.js";
 import { startOf } from "./run/processes.js";
 import { Signals } from "./run/signals.js";
 import { durationsOf, maybeHeld, type TakeFlags, type Taken, take } from "./run/take.js";
-import type { ServerFlags, Settings } from "./settings.js";
-import { smallFetch } from "./small-fetch.js";
+import type { ServerFlags } from "./settings.js";
 import { inLine, notGranted, whyLost } from "./wording.js";
 
 export interface HoldFlags extends ServerFlags, TakeFlags {
@@ -47,14 +47,14 @@ export async function holdCommand(name: string, flags: HoldFlags): Promise<numbe
 async function takeAndHold(name: string, flags: HoldFlags): Promise<number> {
   const { ttlSeconds, waitMs } = durationsOf(flags);
   const stop = stopSignal(flags.whilePid === undefined ? null : processOf(flags.whilePid));
-  const { client, settings } = await connect(flags);
+  const { client, place } = await connect(flags);
   const onWaiting = (waiting: Waiting): void => say({ event: "waiting", name, ...waitingFields(waiting) });
   const begunAt = Date.now();
   const { metadata } = flags;
   const exitCode = exitCodes.conflict;
   const wanted = { name, ttlSeconds, waitMs, metadata, exitCode, onWaiting, signal: stop };
   const taken = await take(client, wanted);
-  if ("reply" in taken) return held(taken, settings, stop);
+  if ("reply" in taken) return held(taken, place, stop);
   if (taken.status === "interrupted") return stoppedEarly(name, stop, taken.isClean);
   say({ event: taken.status, name, ...waitingFields(taken) });
   const waited = { wantedMs: waitMs, waitedMs: Date.now() - begunAt };
@@ -62,9 +62,9 @@ async function takeAndHold(name: string, flags: HoldFlags): Promise<number> {
 }
 
 /** Until it is told to stop, or the lease is lost. */
-async function held(taken: Taken, settings: Settings, stop: AbortSignal): Promise<number> {
+async function held(taken: Taken, place: Place, stop: AbortSignal): Promise<number> {
   const { name, leaseId, fencingToken, expiresAt } = taken.reply;
-  const lease = kept(taken, settings);
+  const lease = kept(taken, place);
   say({ event: "acquired", name, lease_id: leaseId, fencing_token: fencingToken, expires_at: expiresAt });
   await either(stop, lease.signal);
   if (!lease.held) throw lossOf(taken, lease.signal.reason);
@@ -93,18 +93,11 @@ function lossOf({ reply: { name, fencingToken } }: Taken, reason: unknown): CliE
 }
 
 /** Renewed from here on. */
-function kept({ reply, sentAt }: Taken, settings: Settings): Lease {
+function kept({ reply, sentAt }: Taken, place: Place): Lease {
   const { name, leaseId, renewAfterMs, expiresInMs } = reply;
   const state = new LeaseState();
   state.renewed(sentAt, expiresInMs);
-  const options = {
-    url: settings.url.value,
-    token: settings.token?.value,
-    space: undefined,
-    fetch: smallFetch,
-    timeoutMs: 10_000,
-    retries: 4,
-  };
+  const options = { ...endpointOf(place), space: undefined };
   const locks = new Locks(new Transport({ ...options, ...releaseTry }));
   return new Lease(reply, state, locks, (lost) => {
     const renewal = new Renewal(options, { name, leaseId, renewAfterMs, sentAt }, state, lost, () => {

@@ -5,6 +5,7 @@
 import type { Command, CommanderError, Option } from "commander";
 import { surviveClosedPipes } from "./closed-pipes.js";
 import { CliError, exitCodes } from "./failure.js";
+import { closeOpened } from "./repository/opened.js";
 import { version } from "./version.js";
 
 interface Words {
@@ -35,11 +36,13 @@ export async function run(args: readonly string[]): Promise<number> {
   const [word = ""] = args;
   surviveClosedPipes();
   try {
-    await (await build(word)).parseAsync([...args], { from: "user" });
+    await (await build(word)).parseAsync(withGitApart(args), { from: "user" });
     return Number(process.exitCode ?? exitCodes.done);
   } catch (error) {
     if (isShown(error)) return exitCodes.done;
     return (await import("./explain.js")).explain(error, isJson(args));
+  } finally {
+    await closeOpened();
   }
 }
 
@@ -48,16 +51,27 @@ const isShown = (error: unknown): boolean =>
   error instanceof Error && "exitCode" in error && error.exitCode === 0;
 
 /** What follows `--` belongs to another command. */
-function isJson(args: readonly string[]): boolean {
+function ownWords(args: readonly string[]): readonly string[] {
   const end = args.indexOf("--");
-  return (end === -1 ? args : args.slice(0, end)).includes("--json");
+  return end === -1 ? args : args.slice(0, end);
+}
+
+const isJson = (args: readonly string[]): boolean => ownWords(args).includes("--json");
+
+/** `--git` takes a remote only behind an equals sign: the next word is the name to be locked. */
+function withGitApart(args: readonly string[]): string[] {
+  const own = ownWords(args).map((word) => (word === "--git" ? "--git=" : word));
+  return [...own, ...args.slice(own.length)];
 }
 
 /** Knows the command's own group, or, for help and for a word that nobody knows, all of them. */
 export async function build(word: string): Promise<Command> {
   const { Command, Help } = await import("commander");
   const program = new Command("holdfast")
-    .configureHelp({ visibleOptions: (command) => ownFirst(new Help().visibleOptions(command)) })
+    .configureHelp({
+      visibleOptions: (command) => ownFirst(new Help().visibleOptions(command)),
+      optionTerm: ({ flags }) => flags.replace(" [remote]", "[=REMOTE]"),
+    })
     .description("One live owner per job: leases with fencing tokens, over HTTP.")
     .version(version)
     .enablePositionalOptions()
@@ -70,7 +84,7 @@ export async function build(word: string): Promise<Command> {
 }
 
 /** What nearly every command takes. */
-const shared = ["--server", "--token", "--token-file", "--data", "--json", "--help"];
+const shared = ["--git", "--server", "--token", "--token-file", "--data", "--json", "--help"];
 
 /** In help, what a command takes by itself comes before what all of them take. */
 function ownFirst(options: readonly Option[]): Option[] {

@@ -18,6 +18,8 @@ export interface ServerFlags {
   readonly token?: string;
   readonly tokenFile?: string;
   readonly data?: string;
+  /** The locks in this repository, decided by this remote or `local`; empty: by whichever is set up. */
+  readonly git?: string;
 }
 
 export interface Setting {

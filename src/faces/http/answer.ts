@@ -1,6 +1,6 @@
 /** What a handler gives back, and the one error body. */
 import { printable } from "../../core/names.js";
-import { type ErrorCode, errorMeanings } from "../../wire/errors.js";
+import { type ErrorCode, errorMeanings } from "../../wire/error-codes.js";
 
 export interface Answer {
   readonly status: number;

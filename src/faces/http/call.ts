@@ -44,9 +44,7 @@ export type NameUse = "read" | "write" | "force";
 
 /** Parses a name and checks that this token may touch it. */
 export function nameOf(call: Call, raw: string, use: NameUse): string {
-  const parsed = parseName(raw);
-  if ("invalid" in parsed) return refuse("invalid_lock_name", `${shown(raw)}: ${parsed.invalid}.`);
-  const { name } = parsed;
+  const name = parsedName(raw);
   if (!mayTouch(call.identity, name))
     return refuse(
       "forbidden",
@@ -59,6 +57,12 @@ export function nameOf(call: Call, raw: string, use: NameUse): string {
       `${name} is the lease of a node of the work graph. Here it can be read and watched; claim, renew and release it with POST /v1/nodes/${node}/claim, /renew and /release.`,
     );
   return name;
+}
+
+/** In its one normal form, or refused. */
+export function parsedName(raw: string): string {
+  const parsed = parseName(raw);
+  return "invalid" in parsed ? refuse("invalid_lock_name", `${shown(raw)}: ${parsed.invalid}.`) : parsed.name;
 }
 
 /** The name in the path. */

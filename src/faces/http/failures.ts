@@ -29,7 +29,8 @@ export function answerTo(error: unknown, request: FastifyRequest): Answer {
   }
 }
 
-function storeAnswer(error: StoreError): Answer {
+/** A store that fails, in the words of the wire. */
+export function storeAnswer(error: StoreError): Answer {
   if (error.kind === "unknown")
     return problem(
       "unknown_outcome",

@@ -3,7 +3,7 @@
  * same lease shows the same `expires_at` in every reply.
  */
 import type { Clocks } from "../../store/clock.js";
-import { instantMax } from "../../wire/fields.js";
+import { instantMax } from "../../wire/instant-max.js";
 
 /** Beyond this the wall clock was set, and what is shown follows it. */
 const toleranceMs = 50;

@@ -2,12 +2,12 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { type Identity, mayTouch } from "../../service/identity.js";
-import { type Watched, watch } from "../../service/watch.js";
+import { watch } from "../../service/watch.js";
 import type { WatchQuery } from "../../wire/locks.js";
 import { refuse } from "./answer.js";
 import { type Call, type Handler, pathName } from "./call.js";
 import { onDeparture } from "./departure.js";
-import type { Presenter } from "./present.js";
+import { frame } from "./frames.js";
 
 /** Shows proxies and clients that the stream lives. */
 const heartbeatMs = 15_000;
@@ -136,38 +136,3 @@ function expiryTimer(identity: Identity, now: number, end: () => void): NodeJS.T
   // Longer than a timer can run: such a stream is cut and resumed by its client long before.
   return setTimeout(end, Math.min(identity.expiresAt - now + 1, 2 ** 31 - 1));
 }
-
-/** One event. A snapshot's rows carry no id, so that a stream cut within it begins anew. */
-function frame(watched: Watched, present: Presenter, now: number): string {
-  const observed_at = present.instants.text(now);
-  switch (watched.type) {
-    case "event":
-      return text(watched.event.type, present.event(watched.event), watched.cursor);
-    case "snapshot": {
-      const { name, ...lock } = present.heldLock(watched.holding, 0) as { name: string };
-      return text("snapshot", { event: "snapshot", name, lock_name: name, ...lock, observed_at }, null);
-    }
-    case "free":
-      return text(
-        "snapshot",
-        {
-          event: "snapshot",
-          name: watched.name,
-          lock_name: watched.name,
-          status: "free",
-          fencing_token: watched.token,
-          holder: null,
-          expires_at: null,
-          observed_at,
-        },
-        null,
-      );
-    case "synced":
-      return text("synced", { event: "synced", observed_at }, watched.cursor);
-    case "reset":
-      return text("reset", { event: "reset", observed_at }, null);
-  }
-}
-
-const text = (event: string, data: object, id: string | null): string =>
-  `${id === null ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;

@@ -5,7 +5,7 @@
  */
 import type { FastifyRequest } from "fastify";
 import { printable } from "../../core/names.js";
-import type { ErrorCode } from "../../wire/errors.js";
+import type { ErrorCode } from "../../wire/error-codes.js";
 import { type NodeErrorCode, nodeErrorMeanings } from "../../wire/node-errors.js";
 import type { NodeLease } from "../../wire/node-fields.js";
 import { type Answer, type ProblemBody, Refused } from "./answer.js";

@@ -2,10 +2,9 @@
  * Asking for a lease so that it can always be found again: the attempt is kept before the call, becomes the kept lease
  * on a grant, and goes on a refusal. One that a killed command left behind is looked up by its request id.
  */
-import { createClient } from "../../../client/client.js";
 import { HoldfastError, isLoss } from "../../../client/errors.js";
 import type { Acquired, Claimed, ClaimRefused, Delayed, Held, NoneClaimed } from "../../../client/replies.js";
-import { smallFetch } from "../small-fetch.js";
+import { clientOf } from "../connect.js";
 import type { Desk } from "./desk.js";
 import { Interruption } from "./interruption.js";
 import type { Attempt, Grant, Kept, Wish } from "./kept-leases.js";
@@ -43,7 +42,7 @@ export async function ask<Reply extends Answer>(
     throw interruption.error(
       isClean
         ? `interrupted while asking for ${what}: nothing was taken`
-        : `interrupted while asking for ${what}: the server could not be asked whether it was granted; if so, it expires by itself`,
+        : `interrupted while asking for ${what}: it could not be learned whether it was granted; if so, it expires by itself`,
     );
   } catch (error) {
     interruption.end();
@@ -77,7 +76,7 @@ const isUncertain = (error: unknown): boolean =>
   (error.code === "unreachable" || error.code === "unknown_outcome" || error.code === "not_holdfast");
 
 /** How long an interrupted command may take to leave nothing behind. */
-const giveBackTimeout = "3s";
+const giveBackTry = { timeoutMs: 3000, retries: 1 };
 
 /**
  * Asks once more by the same request id, which is answered after whatever is still on its way, and releases what comes.
@@ -88,14 +87,7 @@ async function giveBack(
   attempt: Attempt,
   earlier: readonly (string | undefined)[],
 ): Promise<boolean> {
-  const { url, token } = desk.settings;
-  const client = createClient({
-    url: url.value,
-    ...(token === null ? {} : { token: token.value }),
-    fetch: smallFetch,
-    timeout: giveBackTimeout,
-    retries: 1,
-  });
+  const client = clientOf(desk.place, giveBackTry);
   try {
     const grant = grantIn(await sendAgain(client, attempt));
     if (grant !== null && !earlier.includes(grant.leaseId)) {

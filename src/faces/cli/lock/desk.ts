@@ -1,10 +1,11 @@
-/** What every command on leases works with: the server, who is asking, and the lease ids kept for the session. */
+/** What every command on leases works with: a server or a repository, who is asking, and the lease ids kept for the session. */
 import type { Client } from "../../../client/client.js";
 import { parseName } from "../../../core/names.js";
 import { connect } from "../connect.js";
 import { CliError, exitCodes } from "../failure.js";
-import type { ServerFlags, Settings } from "../settings.js";
-import { KeptLeases } from "./kept-leases.js";
+import type { Place } from "../place.js";
+import type { ServerFlags } from "../settings.js";
+import { KeptLeases, stateDir } from "./kept-leases.js";
 import { markOf } from "./process-mark.js";
 import { type CallingSession, callingSession, type SessionFlags } from "./session.js";
 
@@ -14,21 +15,29 @@ export interface DeskFlags extends ServerFlags, SessionFlags {
 
 export interface Desk {
   readonly client: Client;
-  readonly settings: Settings;
+  readonly place: Place;
   readonly principal: string;
   readonly session: CallingSession;
   readonly kept: KeptLeases;
 }
 
-export async function openDesk(flags: DeskFlags): Promise<Desk> {
+/** `serves`: whether the command also works on a repository. */
+export async function openDesk(flags: DeskFlags, serves: "both" | "server" = "both"): Promise<Desk> {
   const session = callingSession(flags);
-  const { client, settings } = await connect(flags);
+  const { client, place } = await connect(flags, serves);
   // Leases belong to the principal, whose bearer token may be replaced; and a wrong one is noticed before anything is kept.
   const { principal, space } = await client.whoami();
-  const { origin, pathname } = new URL(settings.url.value);
-  const server = `${origin}${pathname.replace(/\/+$/, "")}`;
-  const kept = new KeptLeases({ server, space, principal }, session, markOf(process.pid));
-  return { client, settings, principal, session, kept };
+  const authority = { server: authorityText(place), space, principal };
+  // Those of a repository stay in it: they go when it goes.
+  const dir = place.kind === "server" ? stateDir() : place.stateDir;
+  const kept = new KeptLeases(authority, session, markOf(process.pid), dir);
+  return { client, place, principal, session, kept };
+}
+
+function authorityText(place: Place): string {
+  if (place.kind === "repository") return `git:${place.authority}:${place.commonDir}`;
+  const { origin, pathname } = new URL(place.url);
+  return `${origin}${pathname.replace(/\/+$/, "")}`;
 }
 
 /** The name in its one normal form: what is kept for it is found under that. */
@@ -59,6 +68,7 @@ export function repeated(flags: Repeated): string {
   const given = Object.entries(named).flatMap(([name, value]) =>
     value === undefined ? [] : [` --${name} ${shellWord(value)}`],
   );
+  if (flags.git !== undefined) given.push(flags.git === "" ? " --git" : ` --git=${shellWord(flags.git)}`);
   // A secret is not repeated: messages end up in logs.
   return `${given.join("")}${flags.token === undefined ? "" : " --token TOKEN"}`;
 }

@@ -30,7 +30,7 @@ export async function claimCommand(given: readonly string[], flags: ClaimFlags):
     throw new CliError("--wait stands in line for one job: name one, or leave it out", exitCodes.usage);
   const metadata = flags.metadata === undefined ? null : objectOrText(flags.metadata);
   const ttlSeconds = flags.ttl === undefined ? null : ttlSecondsOf(flags.ttl);
-  const desk = await openDesk(flags);
+  const desk = await openDesk(flags, "server");
   const again = await regained(desk, jobIds, ttlSeconds);
   if (again !== null) return showClaimed(desk, again, flags);
   const wish = {
@@ -191,7 +191,7 @@ export interface HeartbeatFlags extends ProofFlags {
 export async function heartbeatCommand(given: string, flags: HeartbeatFlags): Promise<void> {
   const jobId = nameOf(given);
   const ttlSeconds = flags.ttl === undefined ? null : ttlSecondsOf(flags.ttl);
-  const desk = await openDesk(flags);
+  const desk = await openDesk(flags, "server");
   const { reply, proof } = await withProof(desk, jobId, flags, "job heartbeat", async (leaseId) => {
     const isOfRun = ttlSeconds !== null && isLeaseOfRun(jobId, leaseId);
     if (isOfRun) await desk.client.locks.extend(jobId, leaseId, ttlSeconds);
@@ -229,7 +229,7 @@ export async function releaseJobCommand(given: string, flags: ReleaseJobFlags): 
     throw new CliError(`--outcome ${flags.outcome}: use ${outcomes.join(", ")}`, exitCodes.usage);
   if (flags.note !== undefined && outcome === undefined)
     throw new CliError("--note belongs to an --outcome: give both", exitCodes.usage);
-  const desk = await openDesk(flags);
+  const desk = await openDesk(flags, "server");
   const { proof } = await withProof(desk, jobId, flags, "job release", (leaseId) =>
     desk.client.jobs.release(jobId, leaseId, {
       ...(outcome === undefined ? {} : { outcome }),
@@ -244,7 +244,7 @@ export async function releaseJobCommand(given: string, flags: ReleaseJobFlags): 
 
 export async function ownerCommand(given: string, flags: DeskFlags): Promise<void> {
   const jobId = nameOf(given);
-  const desk = await openDesk(flags);
+  const desk = await openDesk(flags, "server");
   const job = await desk.client.jobs.owner(jobId);
   if (flags.json === true)
     return printJson({ job: { ...jobFields(job), mine: isOfSession(desk.kept.lease(jobId), job) } });
@@ -270,7 +270,7 @@ export interface ListJobsFlags extends DeskFlags {
 }
 
 export async function listJobsCommand(flags: ListJobsFlags): Promise<void> {
-  const desk = await openDesk(flags);
+  const desk = await openDesk(flags, "server");
   const { prefix, owner, mine } = flags;
   const jobs: Job[] = [];
   for await (const job of desk.client.jobs.each({

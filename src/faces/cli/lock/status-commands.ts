@@ -1,6 +1,8 @@
 /** `holdfast lock status` and `holdfast lock gc`. */
 import type { Lock } from "../../../client/replies.js";
 import { durationText, printJson, printLines, warn } from "../output.js";
+import type { Place } from "../place.js";
+import type { Trouble } from "../repository/engine.js";
 import { type Desk, type DeskFlags, openDesk } from "./desk.js";
 import { type Attempt, type Kept, writtenAt } from "./kept-leases.js";
 import { resourceOf } from "./lock-commands.js";
@@ -21,10 +23,13 @@ export async function statusCommand(given: string | undefined, flags: StatusFlag
   const found = resource === null ? await allLocks(desk, flags) : [await desk.client.locks.get(resource)];
   const held = found.filter(({ status, name }) => status === "held" && name.startsWith(flags.prefix ?? ""));
   const locks = flags.mine === true ? held.filter((lock) => isOfSession(desk, lock)) : held;
+  const damaged = resource === null ? await damagedRecords(desk.place) : null;
+  warn(...(damaged ?? []).map(damageText));
   if (flags.json === true)
     return printJson({
       locks: locks.map((lock) => ({ ...lockFields(lock), mine: isOfSession(desk, lock) })),
       conflicts: [],
+      ...(damaged === null ? {} : { damaged }),
       total: locks.length,
     });
   if (locks.length === 0) printLines(flags.mine === true ? "No locks of this session" : "No active locks");
@@ -35,6 +40,20 @@ export async function statusCommand(given: string | undefined, flags: StatusFlag
       `${others} more held by ${desk.principal} in other sessions; this one is ${desk.session.label} (HOLDFAST_SESSION names another)`,
     );
 }
+
+/** Records of a repository that cannot be read: they are named, and the others go on. Null where there are none to be. */
+async function damagedRecords(place: Place): Promise<readonly Damaged[] | null> {
+  if (place.kind === "server") return null;
+  const { store } = await (await import("../repository/access.js")).access(place);
+  return (await store.troubles())
+    .filter(({ what }) => what === "damaged")
+    .map(({ resource, ref, details }) => ({ resource, ref, details }));
+}
+
+type Damaged = Pick<Trouble, "resource" | "ref" | "details">;
+
+const damageText = ({ resource, ref, details }: Damaged): string =>
+  `holdfast: the record of ${resource ?? "a lock"} is damaged and left out (${ref}): ${details}`;
 
 async function allLocks(desk: Desk, { prefix, mine }: StatusFlags): Promise<Lock[]> {
   const locks: Lock[] = [];
@@ -74,11 +93,12 @@ const rowsOf = (locks: readonly Lock[]): string[] =>
   );
 
 /**
- * A server removes what has expired by itself. What is left to clean up are files here: of leases that are over, and of
- * attempts whose command was killed.
+ * A server removes what has expired by itself; a repository's locks are cleaned up here. In both cases so are files of
+ * leases that are over, and of attempts whose command was killed.
  */
 export async function gcCommand(flags: DeskFlags): Promise<void> {
   const desk = await openDesk(flags);
+  const cleaned = await cleanRepository(desk.place);
   const begunAt = Date.now();
   const { leases, attempts } = desk.kept.everything();
   const locks = await allLocks(desk, {});
@@ -102,11 +122,30 @@ export async function gcCommand(flags: DeskFlags): Promise<void> {
   for (const kept of staleLeases) desk.kept.forget(kept);
   for (const attempt of staleAttempts) desk.kept.discard(attempt);
   const files = staleLeases.length + staleAttempts.length;
-  if (flags.json === true) return printJson({ removed: 0, kept: locks.length, local_files_removed: files });
+  const kept = locks.length;
+  if (flags.json === true)
+    return printJson({
+      removed: cleaned?.removed ?? 0,
+      kept,
+      ...(cleaned === null ? {} : { expired: cleaned.settled }),
+      local_files_removed: files,
+    });
   printLines(
-    `Removed 0 expired locks, kept ${locks.length}: a server removes them by itself`,
+    cleaned === null
+      ? `Removed 0 expired locks, kept ${kept}: a server removes them by itself`
+      : `Ended ${cleaned.settled} expired locks, removed ${cleaned.removed} records of locks long free, kept ${kept}`,
     ...(files === 0 ? [] : [`  Removed ${files} ${files === 1 ? "file" : "files"} of leases that are over`]),
   );
+}
+
+/** Ends what has expired and removes what has long been free; null at a server. */
+async function cleanRepository(place: Place): Promise<{ settled: number; removed: number } | null> {
+  if (place.kind === "server") return null;
+  const [{ access }, { space }] = await Promise.all([
+    import("../repository/access.js"),
+    import("../repository/routes.js"),
+  ]);
+  return (await access(place)).leases.clean(space);
 }
 
 /** Of another server, or another principal: it cannot be asked about now. */

@@ -3,6 +3,7 @@ import type { Lock } from "../../../client/replies.js";
 import { connect } from "../connect.js";
 import { exitCodes } from "../failure.js";
 import { printJson, printLines } from "../output.js";
+import { placeText } from "../place.js";
 import type { ServerFlags } from "../settings.js";
 import { heldTable, wireKeys } from "./held.js";
 import { liveTable } from "./live.js";
@@ -18,13 +19,13 @@ export interface StatusFlags extends ServerFlags {
 const pageSize = 500;
 
 export async function statusCommand(prefix: string | undefined, flags: StatusFlags): Promise<number> {
-  const { client, settings } = await connect(flags);
+  const { client, place } = await connect(flags);
   const query = {
     ...(prefix === undefined ? {} : { prefix }),
     ...(flags.mine === true ? { mine: true } : {}),
   };
   if (flags.json !== true && flags.once !== true && canDraw())
-    return liveTable(client, query, settings.url.value);
+    return liveTable(client, query, placeText(place));
   const locks: Lock[] = [];
   for await (const lock of client.locks.each({ ...query, limit: pageSize })) locks.push(lock);
   if (flags.json === true) printJson({ locks: locks.map(wireKeys), total: locks.length });

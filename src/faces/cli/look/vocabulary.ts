@@ -48,7 +48,8 @@ export function placesOf(command: Command, above = ""): Place[] {
   return [place, ...inner.flatMap((one) => placesOf(one, path))];
 }
 
-const takesValue = ({ required, optional }: Option): boolean => required || optional;
+/** One that need not have a value has it behind an equals sign. */
+const takesValue = ({ required }: Option): boolean => required;
 
 const wordsOf = ({ long, short }: Option): string[] =>
   [long, short].filter((word): word is string => typeof word === "string");

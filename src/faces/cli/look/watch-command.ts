@@ -4,6 +4,7 @@ import type { WatchEvent } from "../../../client/replies.js";
 import { connect } from "../connect.js";
 import { exitCodes } from "../failure.js";
 import { jsonText, printLines, warn } from "../output.js";
+import { placeText } from "../place.js";
 import type { ServerFlags } from "../settings.js";
 import { ownerText, wireKeys } from "./held.js";
 import { liveTable } from "./live.js";
@@ -15,10 +16,10 @@ export interface WatchFlags extends ServerFlags {
 }
 
 export async function watchCommand(prefix: string | undefined, flags: WatchFlags): Promise<number> {
-  const { client, settings } = await connect(flags);
+  const { client, place } = await connect(flags);
   const query = prefix === undefined ? {} : { prefix };
   if (flags.json !== true && flags.lines !== true && canDraw())
-    return liveTable(client, query, settings.url.value);
+    return liveTable(client, query, placeText(place));
   // Following tries for ever; what is wrong from the start is told now.
   await client.whoami();
   const stop = new AbortController();

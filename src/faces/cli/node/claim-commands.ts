@@ -45,7 +45,7 @@ export interface NextFlags extends RunFlags {
 export async function nextCommand(flags: NextFlags): Promise<void> {
   const session = sessionOf(flags);
   const wait = waitSecondsOf(flags.wait);
-  const { client } = await connect(flags);
+  const { client } = await connect(flags, "server");
   const reply = await uninterrupted((signal) =>
     client.nodes.next({ type: flags.type, session, wait, signal, onWaiting: waitingLine() }),
   );
@@ -106,7 +106,7 @@ export interface ClaimFlags extends LeaseFlags {
 export async function claimCommand(id: string, flags: ClaimFlags): Promise<void> {
   const { dispatch, rebind } = flags;
   const proof = proofOf(flags);
-  const { client } = await connect(flags);
+  const { client } = await connect(flags, "server");
   const reply = await client.nodes.claim(id, { ...proof, dispatch, rebind });
   show(reply.status === "claimed" ? "Node claimed" : "Claim renewed", reply, flags);
 }
@@ -118,7 +118,7 @@ async function onLease<Reply extends { readonly lease: NodeLease }>(
   ask: (nodes: Client["nodes"], proof: Proof) => Promise<Reply>,
 ): Promise<void> {
   const proof = proofOf(flags);
-  const { client } = await connect(flags);
+  const { client } = await connect(flags, "server");
   const reply = await ask(client.nodes, proof);
   show(title(reply), reply, flags);
 }
@@ -156,7 +156,7 @@ export const reserveCommand = (id: string, flags: LeaseFlags): Promise<void> =>
 
 export async function releaseCommand(id: string, flags: LeaseFlags): Promise<void> {
   const proof = proofOf(flags);
-  const { client } = await connect(flags);
+  const { client } = await connect(flags, "server");
   const reply = await client.nodes.release(id, proof);
   if (flags.json === true) return printReply(reply);
   printLines(reply.edge === "removed" ? "Node released" : "Nothing to release", `  Node: ${id}`);
@@ -168,7 +168,7 @@ export interface StatusFlags extends LeaseFlags {
 
 export async function statusCommand(id: string, status: string, flags: StatusFlags): Promise<void> {
   const proof = proofOf(flags);
-  const { client } = await connect(flags);
+  const { client } = await connect(flags, "server");
   const reply = await client.nodes.setStatus(id, status, { ...proof, reason: flags.reason });
   const { lease, revision } = reply;
   // Whoever goes on after exit code 0 must be the one that is on it.

@@ -17,7 +17,7 @@ const pageSize = 500;
 
 export async function listCommand(flags: ListFlags): Promise<void> {
   const { type, status, prefix } = flags;
-  const { client } = await connect(flags);
+  const { client } = await connect(flags, "server");
   const nodes: WorkNode[] = [];
   for await (const node of client.nodes.each({ type, status, prefix, limit: pageSize })) nodes.push(node);
   if (flags.json === true) return printReply({ nodes, total: nodes.length });
@@ -25,7 +25,7 @@ export async function listCommand(flags: ListFlags): Promise<void> {
 }
 
 export async function showCommand(id: string, flags: NodeFlags): Promise<void> {
-  const { client } = await connect(flags);
+  const { client } = await connect(flags, "server");
   const node = await client.nodes.get(id);
   if (flags.json === true) return printReply({ node });
   printLines(node.id, ...nodeLines(node).map((line) => `  ${line}`));
@@ -43,7 +43,7 @@ export async function queueCommand(flags: QueueFlags): Promise<void> {
   if (!/^[1-9]\d{0,5}$/.test(flags.limit))
     throw new CliError(`--limit ${flags.limit}: give a number from 1 to 999999`, exitCodes.usage);
   const most = Number(flags.limit);
-  const { client } = await connect(flags);
+  const { client } = await connect(flags, "server");
   const items: QueueItem[] = [];
   let cursor: string | undefined;
   let hidden: { readonly hidden?: number; readonly hiddenAtLeast?: true };
@@ -72,7 +72,7 @@ function emptyText({ assignee, parked }: QueueFlags): string {
 }
 
 export async function historyCommand(id: string, flags: NodeFlags): Promise<void> {
-  const { client } = await connect(flags);
+  const { client } = await connect(flags, "server");
   const history: HistoryEntry[] = [];
   for (let after: number | null = 0; after !== null; ) {
     const page = await client.nodes.history(id, { after, limit: pageSize });

@@ -21,7 +21,7 @@ export interface CreateFlags extends NodeFlags {
 
 export async function createCommand(id: string, flags: CreateFlags): Promise<void> {
   const { title, type, summary, status, project } = flags;
-  const { client } = await connect(flags);
+  const { client } = await connect(flags, "server");
   // Whether it is one is for the server to say.
   const priority = flags.priority as Priority | undefined;
   const node = await client.nodes.create({ id, type, title, summary, status, priority, project });
@@ -41,7 +41,7 @@ export async function edgeCommand(
   const type = edgeTypes.find((one) => one === edge);
   if (type === undefined)
     throw new CliError(`${edge} is no edge: use ${edgeTypes.join(", ")}`, exitCodes.usage);
-  const { client } = await connect(flags);
+  const { client } = await connect(flags, "server");
   const reply = await (verb === "link"
     ? client.nodes.addEdge(id, type, to)
     : client.nodes.removeEdge(id, type, to));
@@ -60,7 +60,7 @@ export interface UnparkFlags extends NodeFlags {
 }
 
 export async function unparkCommand(id: string, flags: UnparkFlags): Promise<void> {
-  const { client } = await connect(flags);
+  const { client } = await connect(flags, "server");
   const reply = await client.nodes.unpark(id, flags.reason);
   if (flags.json === true) return printReply(reply);
   printLines("Back in the queue", ...nodeLines(reply.node).map((line) => `  ${line}`));

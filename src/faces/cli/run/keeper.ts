@@ -10,7 +10,7 @@ import { LeaseState } from "../../../client/lease-state.js";
 import { Locks } from "../../../client/locks.js";
 import { Renewal } from "../../../client/renewal.js";
 import { Transport, type TransportOptions } from "../../../client/transport.js";
-import { smallFetch } from "../small-fetch.js";
+import { type Endpoint, endpointOf, placeText } from "../place.js";
 import { Guard } from "./guard.js";
 import type { FromKeeper, ToKeep, ToKeeper } from "./messages.js";
 import { type Command, isSame, Victims } from "./victims.js";
@@ -25,22 +25,17 @@ class Keeper {
   readonly #victims: Victims;
   readonly #renewal: Renewal;
   readonly #locks: Locks;
+  readonly #endpoint: Endpoint;
   /** `holdfast run` was about to start the command. */
   isStarting = false;
   /** Why the server could not be reached at the last attempt. */
   #trouble = "";
 
   constructor(readonly lease: ToKeep) {
-    const { url, token, name, leaseId, renewAfterMs, expiresInMs, sentAt, kills } = lease;
+    const { place, name, leaseId, renewAfterMs, expiresInMs, sentAt, kills } = lease;
     this.state.renewed(sentAt, expiresInMs);
-    const options: TransportOptions = {
-      url,
-      token,
-      space: undefined,
-      fetch: this.#fetch,
-      timeoutMs: 10_000,
-      retries: 4,
-    };
+    this.#endpoint = endpointOf(place);
+    const options: TransportOptions = { ...this.#endpoint, space: undefined, fetch: this.#fetch };
     this.#locks = new Locks(new Transport(options));
     this.#victims = new Victims(leaseId);
     this.guard = new Guard({
@@ -94,12 +89,12 @@ class Keeper {
 
   readonly #fetch: typeof fetch = async (...args) => {
     try {
-      const response = await smallFetch(...args);
-      this.#note(response.status < 500 ? "" : `: ${this.lease.url} answered ${response.status}`);
+      const response = await this.#endpoint.fetch(...args);
+      this.#note(response.status < 500 ? "" : `: ${placeText(this.lease.place)} answered ${response.status}`);
       return response;
     } catch (error) {
       const { cause, message } = error as Error & { cause?: { code?: string } };
-      this.#note(`: no reply from ${this.lease.url} (${cause?.code ?? message})`);
+      this.#note(`: no reply from ${placeText(this.lease.place)} (${cause?.code ?? message})`);
       throw error;
     }
   };

@@ -1,10 +1,10 @@
 /** Between `holdfast run` and its keeper. Moments are on clocks that all processes of a machine share. */
 import type { Moment } from "../../../client/durations.js";
+import type { Place } from "../place.js";
 import type { Command } from "./victims.js";
 
 export interface ToKeep {
-  readonly url: string;
-  readonly token: string | undefined;
+  readonly place: Place;
   readonly name: string;
   readonly leaseId: string;
   readonly renewAfterMs: number;

@@ -10,7 +10,8 @@ import type { Client } from "../../../client/client.js";
 import { LeaseState } from "../../../client/lease-state.js";
 import { connect } from "../connect.js";
 import { CliError, exitCodes } from "../failure.js";
-import type { ServerFlags, Settings } from "../settings.js";
+import type { Place } from "../place.js";
+import type { ServerFlags } from "../settings.js";
 import { sayLine } from "../stderr.js";
 import { WaitingLine } from "../waiting-line.js";
 import { notGranted, whyLost } from "../wording.js";
@@ -40,9 +41,9 @@ export async function runCommand(name: string, command: readonly string[], flags
     throw new CliError(`name a command: holdfast run ${name} -- COMMAND`, exitCodes.usage);
   const durations = durationsOf(flags);
   const signals = new Signals();
-  const { client, settings } = await connect(flags);
+  const { client, place } = await connect(flags);
   const taken = await takeOrExplain(client, name, { ...flags, ...durations }, signals.stop);
-  const run = await begin(client, taken, () => new Run(client, settings, taken, kills, signals));
+  const run = await begin(client, taken, () => new Run(client, place, taken, kills, signals));
   try {
     await run.keep();
     return await run.command(file, args);
@@ -114,7 +115,7 @@ class Run {
 
   constructor(
     readonly client: Client,
-    readonly settings: Settings,
+    readonly place: Place,
     readonly taken: Taken,
     readonly kills: boolean,
     readonly signals: Signals,
@@ -140,11 +141,10 @@ class Run {
 
   /** Hands the lease to the keeper; from here on it is renewed and guarded. */
   async keep(): Promise<void> {
-    const { url, token } = this.settings;
     const { reply, sentAt } = this.taken;
     const { name, leaseId, renewAfterMs, expiresInMs } = reply;
     const lease = { name, leaseId, renewAfterMs, expiresInMs, sentAt, kills: this.kills };
-    await this.#keeper.keep({ ...lease, url: url.value, token: token?.value });
+    await this.#keeper.keep({ ...lease, place: this.place });
   }
 
   /** Runs it to its end. Returns the exit code. */

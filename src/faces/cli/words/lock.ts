@@ -1,6 +1,6 @@
 /** The words of scripts that take locks one command at a time: lock acquire, renew, release, status, gc. */
 import type { Command } from "commander";
-import { serverOptions } from "./options.js";
+import { placeOptions } from "./options.js";
 import { proofOptions, sessionOption } from "./session-options.js";
 
 export function declare(program: Command): void {
@@ -18,7 +18,7 @@ Example:
 `,
     );
   const resource = (name: string): Command =>
-    serverOptions(
+    placeOptions(
       lock
         .command(name)
         .argument("[resource]", "its name, as issue:8057324b, path:src/auth.rs or repo:deploy")
@@ -55,7 +55,7 @@ Example:
       "\nExamples:\n  holdfast lock status\n  holdfast lock status --prefix issue: --json\n",
     )
     .action(async (name, flags) => (await import("../lock/status-commands.js")).statusCommand(name, flags));
-  sessionOption(serverOptions(lock.command("gc")))
+  sessionOption(placeOptions(lock.command("gc")))
     .description("clean up what is over; a server does so by itself")
     .addHelpText("after", "\nExample:\n  holdfast lock gc\n")
     .action(async (flags) => (await import("../lock/status-commands.js")).gcCommand(flags));

@@ -1,9 +1,9 @@
 /** The words of whoever looks and configures: status, watch, doctor, config, completion. */
 import { Argument, type Command } from "commander";
-import { serverOptions } from "./options.js";
+import { placeOptions } from "./options.js";
 
 export function declare(program: Command): void {
-  serverOptions(program.command("status").argument("[prefix]", "only names that begin with this"))
+  placeOptions(program.command("status").argument("[prefix]", "only names that begin with this"))
     .description("who holds what: a live table on a terminal, else one look")
     .option("--mine", "only what this token's principal holds")
     .option("--once", "one look, also on a terminal")
@@ -14,7 +14,7 @@ export function declare(program: Command): void {
     .action(async (prefix, flags) => {
       process.exitCode = await (await import("../look/status-command.js")).statusCommand(prefix, flags);
     });
-  serverOptions(program.command("watch").argument("[prefix]", "only names that begin with this"))
+  placeOptions(program.command("watch").argument("[prefix]", "only names that begin with this"))
     .description("follow what happens: a live table on a terminal, else a line per event")
     .option("--lines", "a line per event, also on a terminal")
     .addHelpText(
@@ -31,7 +31,7 @@ Examples:
     .action(async (prefix, flags) => {
       process.exitCode = await (await import("../look/watch-command.js")).watchCommand(prefix, flags);
     });
-  serverOptions(program.command("doctor"))
+  placeOptions(program.command("doctor"))
     .description("check settings, server, token, clock and a real lease, and say what to do")
     .addHelpText("after", "\nExamples:\n  holdfast doctor\n  holdfast doctor --json | jq -e .ok\n")
     .action(async (flags) => {
@@ -41,7 +41,7 @@ Examples:
     .command("config")
     .description("look at the settings")
     .addHelpText("after", "\nExample:\n  holdfast config show\n");
-  serverOptions(config.command("show"))
+  placeOptions(config.command("show"))
     .description("each setting and where it came from; secrets are masked")
     .addHelpText("after", "\nExample:\n  holdfast config show --json\n")
     .action(async (flags) => {

@@ -19,6 +19,15 @@ export const serverOptions = (command: Command): Command =>
     )
     .option("--json", "print JSON");
 
+/** The same, for commands that also work on the locks in a git repository. */
+export const placeOptions = (command: Command): Command =>
+  serverOptions(
+    command.option(
+      "--git [remote]",
+      "the locks in this git repository, decided by a remote's name or local (default: where no server is set up)",
+    ),
+  );
+
 /** One of a few words, which a shell can complete. The command refuses others, in words of its own. */
 export function choiceOption(flags: string, about: string, choices: readonly string[]): Option {
   const option = new Option(flags, about);

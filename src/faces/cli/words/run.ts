@@ -1,9 +1,9 @@
 /** The words of whoever works under a lease: run, hold. */
 import type { Command } from "commander";
-import { choiceOption, serverOptions } from "./options.js";
+import { choiceOption, placeOptions } from "./options.js";
 
 export function declare(program: Command): void {
-  serverOptions(
+  placeOptions(
     program
       .command("run")
       .usage("[options] NAME -- COMMAND...")
@@ -35,7 +35,7 @@ Examples:
     .action(async (name, command, flags) => {
       process.exitCode = await (await import("../run/run-command.js")).runCommand(name, command, flags);
     });
-  serverOptions(program.command("hold").argument("<name>", "what is to be held"))
+  placeOptions(program.command("hold").argument("<name>", "what is to be held"))
     .description("keep a lease until interrupted; one JSON object per line says what happens")
     .option("--ttl <duration>", "how long the lease outlives a crash, from 1s, as 30s, 15m or 1h", "60s")
     .option("--wait <duration>", "stand in line this long if another has it, as 10m (default: not at all)")

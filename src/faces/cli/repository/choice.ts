@@ -1,0 +1,86 @@
+/**
+ * Which of a repository's places decides who holds a lock: this clone, or one of its remotes. Always by name: a project
+ * file, or a flag copied from somewhere, must not be able to send locks to an address that nobody has set up here.
+ */
+import { existsSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { StoreError } from "../../../store/store.js";
+import { CliError, exitCodes } from "../failure.js";
+import type { Project } from "../project-file.js";
+import type { Environment, Setting } from "../settings.js";
+import { loadEngine, type Repository } from "./engine.js";
+
+export const localAuthority = "local";
+
+export interface Choice {
+  readonly repository: Repository;
+  readonly authority: Setting;
+  readonly skewMs: number | null;
+}
+
+/** Whether commands work on a repository here if nobody says otherwise. */
+export function isInRepository(cwd: string, env: Environment): boolean {
+  if (env["GIT_DIR"]) return true;
+  for (let at = resolve(cwd); ; at = dirname(at)) {
+    if (existsSync(join(at, ".git"))) return true;
+    if (dirname(at) === at) return false;
+  }
+}
+
+/** `named`: what `--git` said; empty or undefined: no name. */
+export async function chooseRepository(
+  named: string | undefined,
+  project: Project,
+  cwd: string,
+  env: Environment,
+): Promise<Choice> {
+  const repository = await repositoryAt(cwd, env);
+  // The one that needs no look at the repository's configuration: scripts in a loop use it.
+  if (named === localAuthority)
+    return { repository, authority: { value: localAuthority, from: "--git" }, skewMs: null };
+  const { remotes, authority: configured, skewMs } = await repository.settings();
+  const wished = wishOf(named, project, configured, repository);
+  if (wished !== null) refuseUnknown(wished, remotes);
+  const usual = remotes.includes("origin")
+    ? { value: "origin", from: "the repository has a remote of that name" }
+    : { value: localAuthority, from: "the repository has no remote origin" };
+  return { repository, authority: wished ?? usual, skewMs };
+}
+
+async function repositoryAt(cwd: string, env: Environment): Promise<Repository> {
+  const { findRepository } = await loadEngine();
+  try {
+    return await findRepository(cwd, env as NodeJS.ProcessEnv);
+  } catch (error) {
+    if (!(error instanceof StoreError) || error.kind !== "unsupported") throw error;
+    // One that is there and cannot be used is another trouble than none.
+    throw new CliError(error.message, isInRepository(cwd, env) ? exitCodes.storage : exitCodes.usage);
+  }
+}
+
+/** What somebody asked for, the nearest first. */
+function wishOf(
+  named: string | undefined,
+  project: Project,
+  configured: string | null,
+  { workTree }: Repository,
+): Setting | null {
+  if (named) return { value: named, from: `--git=${named}` };
+  const { authority } = project.values;
+  // One above the repository is another project's.
+  if (typeof authority === "string" && project.file !== null && isWithin(project.file, workTree))
+    return { value: authority, from: project.file };
+  return configured === null ? null : { value: configured, from: "git config holdfast.authority" };
+}
+
+const isWithin = (file: string, dir: string | null): boolean =>
+  dir !== null && !/^\.\.(?:[\\/]|$)|^[\\/]|^[A-Za-z]:/.test(relative(dir, file));
+
+function refuseUnknown({ value, from }: Setting, remotes: readonly string[]): void {
+  if (value === localAuthority || remotes.includes(value)) return;
+  const there = remotes.length === 0 ? "there is none here yet" : `here: ${remotes.join(", ")}`;
+  const advice = /[:\\]|^[./~]/.test(value)
+    ? "an address is not taken. Give it a name with git remote add NAME URL, and use that"
+    : `no remote has this name (${there}). Add it with git remote add, or use local for locks of this clone alone`;
+  throw new CliError(`${from}: ${JSON.stringify(value)}: ${advice}`, exitCodes.usage);
+}
