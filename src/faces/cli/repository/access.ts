@@ -1,12 +1,13 @@
 /** A repository's locks, opened by one process: once, whatever asks for them, and closed when the command has ended. */
 import { policyDefault } from "../../../core/limits.js";
+import type { RepositoryStore } from "../../../engines/open.js";
 import { SoloLeases } from "../../../service/solo-leases.js";
 import { systemClocks } from "../../../store/clock.js";
 import { Instants } from "../../http/instants.js";
 import { Presenter } from "../../http/present.js";
 import type { RepositoryPlace } from "../place.js";
 import { actorOf } from "./actor.js";
-import { loadEngine, type RepositoryStore } from "./engine.js";
+import { loadEngine } from "./engine.js";
 import { atTheEnd } from "./opened.js";
 import { Routes } from "./routes.js";
 

@@ -6,9 +6,9 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { linkSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Repository } from "../../../engines/open.js";
 import { makeDirectory } from "../../../store/directory.js";
 import { CliError, exitCodes } from "../failure.js";
-import type { Repository } from "./engine.js";
 
 export interface Actor {
   /** 128 bits in hex: the principal of its leases. */

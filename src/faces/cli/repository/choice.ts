@@ -4,11 +4,12 @@
  */
 import { existsSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
+import type { Repository } from "../../../engines/open.js";
 import { StoreError } from "../../../store/store.js";
 import { CliError, exitCodes } from "../failure.js";
 import type { Project } from "../project-file.js";
 import type { Environment, Setting } from "../settings.js";
-import { loadEngine, type Repository } from "./engine.js";
+import { loadEngine } from "./engine.js";
 
 export const localAuthority = "local";
 
