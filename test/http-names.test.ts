@@ -9,6 +9,8 @@ import {
   type Body,
   call,
   fresh,
+  leaseTable,
+  nodeTable,
   ok,
   pathOf,
   refused,
@@ -16,15 +18,14 @@ import {
   send,
   table,
 } from "./http-api.js";
+import { type Done, Graph, type Node, one, type Result, startGraphServer, two } from "./http-node-api.js";
 import { told, watch } from "./http-stream.js";
-import { adminToken, type Server, startServer } from "./server.js";
+import { adminToken, type Server } from "./server.js";
 
-const one = "secret-a";
-const two = "secret-b";
 let server: Server;
 
 before(async () => {
-  server = await startServer();
+  server = await startGraphServer();
 });
 after(async () => {
   await server.stop();
@@ -99,9 +100,83 @@ describe("the longest names", () => {
       stream.close();
       assert.deepEqual(
         [...used].toSorted(),
-        table
+        // Ids of nodes are shorter and have letters of their own: those routes have their rows below.
+        leaseTable
           .filter(({ names }) => names !== "none")
           .map(({ id }) => id)
+          .toSorted(),
+      );
+    });
+});
+
+const longIds: readonly (readonly [string, string, (id: string) => string])[] = [
+  ["letters", "a".repeat(128), encodeURIComponent],
+  ["digits", "0123456789".repeat(13).slice(0, 128), encodeURIComponent],
+  ["hyphens but for the first", "z".padEnd(128, "-"), encodeURIComponent],
+  ["every byte encoded", "task-9-".padEnd(128, "x"), percent],
+];
+
+describe("the longest ids of nodes", () => {
+  for (const [what, id, encode] of longIds)
+    test(`${what}: every route that takes an id`, async () => {
+      assert.equal(id.length, 128);
+      const used = new Set<RouteId>();
+      const at = async <B = Done>(route: RouteId, body?: object): Promise<B> => {
+        used.add(route);
+        return ok<B>(server, route, {
+          token: one,
+          rawName: encode(id),
+          ...(body === undefined ? {} : { body }),
+        });
+      };
+      const many = async (route: RouteId): Promise<(string | boolean | undefined)[][]> =>
+        (await at<{ results: Result[] }>(route, { ids: [id] })).results.map((each) => [
+          each.id,
+          each.ok,
+          each.status,
+        ]);
+      // Work of this type is parked once it was lost twice.
+      assert.equal((await at<Node>("createNode", { id, type: "brief", title: "t" })).id, id);
+      const { revision } = await at<Node>("getNode");
+      assert.equal((await at<Node>("updateNode", { revision, title: "u" })).id, id);
+      const blocked = await new Graph(() => server).create();
+      const edge = { type: "blocks", to: blocked };
+      await at("addEdge", edge);
+      assert.deepEqual((await ok<Node>(server, "getNode", { token: one, name: blocked })).blocked_by, [id]);
+      await at("removeEdge", edge);
+      const back = { type: "relates-to", to: id };
+      await ok(server, "addEdge", { token: one, name: blocked, body: back });
+      assert.equal((await at("claimNode", {})).lease.node_id, id);
+      assert.equal((await at("extendNode", { ms: 30_000 })).lease.node_id, id);
+      assert.equal((await at("renewNode", {})).lease.node_id, id);
+      const held = await ok(server, "listLocks", { token: one, query: { prefix: `node:${id}` } });
+      assert.deepEqual(
+        held.locks.map(({ name }) => name),
+        [`node:${id}`],
+      );
+      assert.equal((await at("reserveNode", {})).lease.node_id, id);
+      assert.equal((await at("releaseNode", {})).node_id, id);
+      assert.deepEqual(await many("claimNodes"), [[id, true, "claimed"]]);
+      assert.deepEqual(await many("renewNodes"), [[id, true, "renewed"]]);
+      assert.deepEqual(await many("releaseNodes"), [[id, true, "released"]]);
+      for (let lost = 0; lost < 2; lost += 1) {
+        await at("claimNode", {});
+        const forced = { token: adminToken, name: `node:${id}`, body: { reason: "r" } };
+        assert.equal((await ok(server, "forceReleaseLock", forced)).released, true);
+      }
+      assert.equal((await at<{ status: string }>("unparkNode", { reason: "r" })).status, "unparked");
+      const listed = await ok<{ nodes: Node[] }>(server, "listNodes", { token: one, query: { prefix: id } });
+      assert.deepEqual(
+        listed.nodes.map((node) => node.id),
+        [id],
+      );
+      assert.equal((await at<{ id: string }>("setNodeStatus", { status: "done" })).id, id);
+      assert.equal((await at<{ history: { what: string }[] }>("nodeHistory")).history.at(-1)?.what, "status");
+      assert.deepEqual(
+        [...used].toSorted(),
+        nodeTable
+          .filter(({ names }) => names === "node" || names === "nodes")
+          .map(({ id: route }) => route)
           .toSorted(),
       );
     });
