@@ -103,7 +103,15 @@ function takeNode(draft: Draft, call: ClaimCall, { node, lock }: NodeNow, rules:
   const { token } = granted.lock;
   const carrier = assigneeOf(node);
   const isTakeover = carrier !== null && carrier !== principal;
-  const claim: NodeClaim = { by: principal, token, since: draft.now, session, dispatch, reserved: false };
+  const claim: NodeClaim = {
+    by: principal,
+    token,
+    since: draft.now,
+    session,
+    dispatch,
+    reserved: false,
+    extendedTo: null,
+  };
   const lost = node.carriers.findLast(({ by }) => by === carrier);
   const after = saveNode(
     draft,
@@ -174,7 +182,8 @@ export function bumped(
 ): NodeHolding {
   const { lease } = holding.lock;
   const until = draft.now + rules.claimTtlMs;
-  const expiresAt = node.claim.reserved ? until : Math.max(holding.expiresAt, until);
+  const kept = node.claim.reserved ? (node.claim.extendedTo ?? until) : holding.expiresAt;
+  const expiresAt = Math.max(kept, until);
   raiseTtlHigh(draft, floorOf(draft, node.space), node.space, rules.claimTtlMs);
   const lock = prolongTo(draft, holding.lock, { ...lease, ttlMs: rules.claimTtlMs, expiresAt });
   const claim = { ...node.claim, reserved: false, session: session ?? node.claim.session };

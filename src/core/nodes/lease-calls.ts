@@ -5,7 +5,7 @@ import { everySpace, floorKey, type Key, lockKey, nodeKey, policyKey } from "../
 import { endLease, floorOf, holdingOf, prolongTo, raiseTtlHigh } from "../lease.js";
 import type { Policy } from "../limits.js";
 import { bumped, isForeignRun, type NodeCall } from "./claim.js";
-import { nodeLeaseName, saveNode } from "./node.js";
+import { nodeLeaseName, saveNode, touchNode } from "./node.js";
 import { nodeNow } from "./node-now.js";
 import type { TypeRules } from "./policy.js";
 import { assigneeOf } from "./rank.js";
@@ -77,26 +77,22 @@ export function decideExtendNode(
   return deciding(view, policy, (draft) => {
     const mine = own(draft, call);
     if ("refused" in mine) return mine;
-    const { holding, rules } = mine;
-    const ceiling = draft.now + rules.claimTtlMaxMs;
+    const { node, holding, rules } = mine;
     const wanted = holding.expiresAt + Math.ceil(call.ms);
-    const expiresAt = Math.max(holding.expiresAt, Math.min(wanted, ceiling));
-    raiseTtlHigh(draft, floorOf(draft, call.space), call.space, expiresAt - draft.now);
+    const given = Math.min(wanted, draft.now + rules.claimTtlMaxMs);
+    const expiresAt = Math.max(holding.expiresAt, given);
+    // What a grace window adds to it is not waited for after a restore.
+    raiseTtlHigh(draft, floorOf(draft, call.space), call.space, given - draft.now);
     const lock = prolongTo(draft, holding.lock, { ...holding.lock.lease, expiresAt });
-    const bound = bindTo(draft, mine, call.session);
+    const session = call.session ?? node.claim.session;
+    const extendedTo = Math.max(given, node.claim.extendedTo ?? given);
+    const after = touchNode(draft, { ...node, claim: { ...node.claim, session, extendedTo } });
     return {
-      node: bound,
+      node: after as NodeHolding["node"],
       holding: holdingOf(lock, null, draft.now),
       cappedTo: wanted > expiresAt ? rules.claimTtlMaxMs : null,
     };
   });
-}
-
-function bindTo(draft: Draft, { node }: NodeHolding, session: string | null): NodeHolding["node"] {
-  if (session === null || node.claim.session === session) return node;
-  const bound = { ...node, claim: { ...node.claim, session } };
-  draft.put(nodeKey(node.space, node.id), bound);
-  return bound;
 }
 
 export interface ReservedNode extends NodeHolding {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { Graph, graphPolicy } from "../../../test/core-graph.js";
+import { floorKey } from "../keys.js";
 import { policyProblem, rulesOf } from "./policy.js";
 
 /** What came back, in a word. */
@@ -156,6 +157,24 @@ describe("renew, extend, reserve, release", () => {
     graph.tick(61);
     graph.sweep();
     assert.equal(graph.node("a")?.lapses, 0, "a reservation that ran out does not count");
+  });
+
+  test("what an extend gave is there when a reservation ends", () => {
+    const graph = graphOf("a", "b");
+    graph.claim("ann", "a");
+    const end = endOf(graph.extend("ann", "a", 25));
+    graph.reserve("ann", "a");
+    graph.tick(5);
+    assert.equal(endOf(graph.renew("ann", "a")), end);
+    // Of one that came during the reservation, as much as the ceiling allowed.
+    graph.claim("ann", "b");
+    const reserved = endOf(graph.reserve("ann", "b"));
+    const ceiling = graph.now + 40;
+    assert.equal(endOf(graph.extend("ann", "b", 5)), reserved, "it never shortens");
+    graph.tick(5);
+    assert.equal(endOf(graph.renew("ann", "b")), ceiling);
+    const waited = graph.world.record(floorKey("default"))?.ttlHighMs;
+    assert.equal(waited, 40, "nobody waits for a grace window after a restore");
   });
 
   test("release is idempotent, clears an edge of one's own, and never another's claim", () => {

@@ -45,6 +45,8 @@ export interface NodeClaim {
   readonly dispatch: string | null;
   /** Kept without heartbeats for the grace window. */
   readonly reserved: boolean;
+  /** The end that extends gave it, which outlasts a reservation; null: none did. */
+  readonly extendedTo: number | null;
 }
 
 export interface NodeRecord {
