@@ -33,6 +33,46 @@ describe("a node and its holder", () => {
     "10-15 b/bob claim n | taken 1 ann",
     "20-25 a/ann claim n request=r | claimed n 1 980",
   ]);
+  const reserved = "10-15 a/ann reserve n token=1 | kept 1 5000";
+  valid("who goes on with what it reserved has as long as any other", [
+    taken,
+    reserved,
+    "500-505 a/ann claim n | again n 1",
+    "1510-1515 b/bob next | claimed n 2",
+    "1520-1525 l/ann look n | nodes n:open:bob:2/bob",
+  ]);
+  valid("also if the reply to that was lost", [
+    taken,
+    reserved,
+    "500-? a/ann status n token=1 status=active | unknown",
+    "1510-1515 b/bob next | claimed n 2",
+  ]);
+  valid("also if it was stretched while it was reserved", [
+    taken,
+    reserved,
+    "20-25 a/ann extend n token=1 | kept 1 6000",
+    "500-505 a/ann renew n token=1 | kept 1",
+    "1510-1515 b/bob next | claimed n 2",
+  ]);
+  broken("I2", "what is reserved is handed out", [
+    taken,
+    "5-7 a/ann renew n token=1 | kept 1",
+    reserved,
+    "1510-1515 b/bob next | claimed n 2",
+  ]);
+  broken("I2", "what was reserved is handed out too early once it is in work again", [
+    taken,
+    reserved,
+    "500-505 a/ann renew n token=1 | kept 1",
+    "1400-1405 b/bob next | claimed n 2",
+  ]);
+  broken("I2", "what an extend gave is over when a reservation ends", [
+    taken,
+    "6-8 a/ann extend n token=1 | kept 1 3000",
+    reserved,
+    "500-505 a/ann renew n token=1 | kept 1 2500",
+    "1510-1515 b/bob next | claimed n 2",
+  ]);
   valid("a restore ends leases", [taken, "300-305 b/bob claim n | claimed n 900"], {
     quiet: [{ from: 100, to: 200 }],
   });

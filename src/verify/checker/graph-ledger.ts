@@ -141,7 +141,28 @@ export function grantedFrom({ grants, by }: Hold, { operations }: GraphLedger): 
 
 /** Until when the service had promised it, whatever ended it. */
 export const promisedUntil = (hold: Hold, { clockBoundMs }: History): number =>
-  Math.max(...toldOf(hold).map(({ noted, lease }) => noted.began + lease.leftMs)) - clockBoundMs;
+  Math.max(
+    ...toldOf(hold).map((told) => Math.min(told.noted.began + told.lease.leftMs, stoodUntil(hold, told))),
+  ) - clockBoundMs;
+
+/**
+ * Until when its holder certainly left a promise as it was: a reservation is as long as it says only while nobody works.
+ * Who goes on with the work has as long as any other from then on, which may be less.
+ */
+function stoodUntil(hold: Hold, { noted }: Told): number {
+  const keeping = [...hold.keeps.map((told) => told.noted), ...hold.mayKeep];
+  const isReservedBefore = ({ ended }: NodeNoted): boolean =>
+    keeping.some((one) => one.call.verb === "reserve" && one.began <= ended);
+  // One that stretches a reservation is told of all that is left of it.
+  const isReserving =
+    noted.call.verb === "reserve" || (noted.call.verb === "extend" && isReservedBefore(noted));
+  if (!isReserving) return Number.POSITIVE_INFINITY;
+  const resumed = keeping.filter((one) => isResuming(one) && one.ended > noted.began);
+  return Math.min(...resumed.map(({ began }) => Math.max(began, noted.began)));
+}
+
+const isResuming = ({ call }: NodeNoted): boolean =>
+  call.verb === "renew" || call.verb === "claim" || (call.verb === "status" && isPhase(call, "active"));
 
 /** It was certainly live until then. */
 export function liveUntil(hold: Hold, history: History): number {
