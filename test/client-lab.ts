@@ -6,6 +6,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type Client, type ClientOptions, createClient } from "../src/client/entry.js";
+import { cutOff } from "./evidence/proxy.js";
 import { adminToken } from "./server.js";
 
 /** Far above what anything here takes, also on a machine that is busy with something else. */
@@ -71,7 +72,7 @@ export async function startFront(serverPort: number) {
   return {
     url: `http://127.0.0.1:${address.port}`,
     cut(): void {
-      for (const socket of open) socket.resetAndDestroy();
+      for (const socket of open) cutOff(socket);
     },
     /** The first connection that carries so many bytes from the server is cut there, and only that one. */
     cutOnceAfter(bytes: number): void {

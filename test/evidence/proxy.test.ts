@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
+import { connect, createServer as createListener, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { Client, until } from "../system-client.js";
-import { type Fate, type Struck, TcpProxy } from "./proxy.js";
+import { cutOff, type Fate, type Struck, TcpProxy } from "./proxy.js";
 
 /** A server that answers the body that it was sent, behind a proxy that gives every request the same fate. */
 async function scene(t: TestContext, fate: Fate) {
@@ -110,4 +111,20 @@ test("a proxy that is gone sends nothing more, and leaves no connection", async 
   await proxy.settled();
   client.close();
   assert.deepEqual(heard, []);
+});
+
+test("a caller that hangs up at the moment at which it is cut off leaves nothing open", async () => {
+  const listener = createListener().listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  const address = listener.address();
+  if (address === null || typeof address === "string") throw new Error("no port");
+  const caller = connect(address.port, "127.0.0.1").on("error", () => undefined);
+  const [socket] = (await once(listener, "connection")) as [Socket];
+  const closed = once(socket.resume(), "close");
+  // After Node began to close its side, and before the connection hears of that.
+  socket.once("end", () => queueMicrotask(() => cutOff(socket)));
+  caller.end();
+  await closed;
+  caller.destroy();
+  listener.close();
 });

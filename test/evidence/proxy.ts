@@ -152,7 +152,7 @@ export class TcpProxy implements AsyncDisposable {
         if (exchange === null || exchange.fate.kind !== "lose-reply") return void caller.write(bytes);
         if (!exchange.reply.add(bytes)) return;
         this.#tell(exchange);
-        caller.resetAndDestroy();
+        cutOff(caller);
       });
     });
     caller.on("close", () => inOrder(() => void pair.server.destroy()));
@@ -168,7 +168,7 @@ export class TcpProxy implements AsyncDisposable {
         return;
       case "cut":
         this.#tell(exchange);
-        pair.caller.resetAndDestroy();
+        cutOff(pair.caller);
         return;
       case "delay":
         await this.#hold(fate.ms);
@@ -177,7 +177,7 @@ export class TcpProxy implements AsyncDisposable {
         this.#tell(exchange);
         return;
       case "late":
-        pair.caller.resetAndDestroy();
+        cutOff(pair.caller);
         this.#sendAgain(exchange, fate.ms);
         return;
       case "duplicate":
@@ -224,6 +224,15 @@ export class TcpProxy implements AsyncDisposable {
     socket.once("close", () => this.#sockets.delete(socket));
     return socket;
   }
+}
+
+/**
+ * Resets the connection. One that is being closed is only closed: Node cannot reset it then, keeps it for ever, and the
+ * process spins when it ends (Node 20).
+ */
+export function cutOff(socket: Socket): void {
+  if (socket.writableEnded) socket.destroy();
+  else socket.resetAndDestroy();
 }
 
 interface Whole {
