@@ -22,13 +22,13 @@ const linesOf = (error: unknown, message: string): readonly string[] =>
 const detailsOf = (error: unknown): unknown =>
   error instanceof CliError ? error.details : error instanceof HoldfastError ? wireFields(error.fields) : {};
 
-function codeOf(error: unknown): string {
+export function codeOf(error: unknown): string {
   if (error instanceof HoldfastError || error instanceof CliError) return error.code;
   if (isConfigError(error)) return "usage";
   return error instanceof StoreError ? error.kind : "internal";
 }
 
-function exitCodeOf(error: unknown): number {
+export function exitCodeOf(error: unknown): number {
   if (error instanceof CliError) return error.exitCode;
   // A newer server may say a code that is not in the table.
   if (error instanceof HoldfastError) return exitCodeByCode[error.code] ?? exitCodes.other;
@@ -84,7 +84,7 @@ const meanings: Readonly<Record<string, string>> = {
   EISDIR: "this is a directory: name a file",
 };
 
-function messageOf(error: unknown): string {
+export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof HoldfastError && error.code === "unreachable") return unreachableMessage(error);
   if (error instanceof HoldfastError && error.code === "invalid_ttl") return ttlMessage(error);

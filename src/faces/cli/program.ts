@@ -19,6 +19,7 @@ const groups: Readonly<Record<string, () => Promise<Words>>> = {
   lock: () => import("./words/lock.js"),
   job: () => import("./words/job.js"),
   node: () => import("./words/node.js"),
+  guard: () => import("./words/guard.js"),
   status: () => import("./words/look.js"),
   watch: () => import("./words/look.js"),
   doctor: () => import("./words/look.js"),

@@ -60,6 +60,10 @@ export async function projectIn(cwd: string, instead: string): Promise<Project> 
   }
 }
 
+/** What is wrong with one setting of a project file, or null. */
+export const wrongInProject = (key: string, value: unknown): string | null =>
+  wrongIn(key, value, "your own configuration file");
+
 function wrongIn(key: string, value: unknown, instead: string): string | null {
   if (notForProjects.includes(key))
     return `${key} is ignored: a project file sets policy and names only. Use HOLDFAST_URL and HOLDFAST_TOKEN, or ${instead}`;
