@@ -31,7 +31,6 @@ interface Place {
   readonly file: string;
   readonly kept: string;
   readonly found: Found;
-  readonly text: string;
   readonly isKept: boolean;
   readonly madeDirectory: boolean;
 }
@@ -40,13 +39,12 @@ function look(dir: string, hook: HookName): Place {
   const [file, kept] = [join(dir, hook), join(dir, keptName(hook))];
   const entry = lstatSync(file, { throwIfNoEntry: false });
   const isKept = lstatSync(kept, { throwIfNoEntry: false }) !== undefined;
-  const nothing = { hook, file, kept, isKept, text: "", madeDirectory: false };
+  const nothing = { hook, file, kept, isKept, madeDirectory: false };
   if (entry === undefined) return { ...nothing, found: "none" };
   // A link is somebody else's, whatever it leads to.
   if (!entry.isFile()) return { ...nothing, found: "foreign" };
-  const text = readFileSync(file, "latin1");
-  const { is, madeDirectory } = origin(Buffer.from(text, "latin1").toString("utf8"));
-  return { ...nothing, found: is, text, madeDirectory };
+  const { is, madeDirectory } = origin(readFileSync(file, "utf8"));
+  return { ...nothing, found: is, madeDirectory };
 }
 
 /** All are looked at before any is touched: a refusal leaves everything as it was. */
