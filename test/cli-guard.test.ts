@@ -33,7 +33,8 @@ describe("policies", () => {
     assert.deepEqual([unset.code, unset.stderr], [0, ""]);
     assert.match(unset.stdout, /^Nothing was checked: lock_policy is off \(default\)\n/);
     clone.policy("off", ["**"]);
-    assert.deepEqual((await clone.check("--staged")).policy.value, "off");
+    const off = await clone.check("--staged");
+    assert.deepEqual([off.policy.value, off.checked], ["off", false]);
     await clone.holdfast("guard", "install");
     const committed = await clone.gitWith(nowhere, "commit", "-qm", "x");
     assert.deepEqual([committed.code, committed.stderr], [0, ""]);
@@ -275,10 +276,10 @@ describe("what a commit touches", () => {
     clone.write("demanded/line\nbreak", "1");
     writeFileSync(Buffer.concat([Buffer.from(`${clone.dir}/by`), Buffer.from([0xff, 0xfe])]), "1");
     await clone.done("add", "-A");
-    await guard.take("bob", "repo:global");
-    const checked = await clone.check();
     const lockable = names.filter((name) => !/[\t\n]/.test(name) && name !== long);
-    assert.deepEqual(heldPaths(checked), [".holdfast.toml", ...lockable].sort());
+    await guard.take("bob", ...lockable.map((name) => `path:${name}`));
+    const checked = await clone.check();
+    assert.deepEqual(heldPaths(checked), lockable.sort());
     assert.deepEqual(
       checked.unlockable.map(({ path, pattern }) => [path, pattern]).sort(),
       [
@@ -291,7 +292,10 @@ describe("what a commit touches", () => {
     );
     const warned = await clone.git("commit", "-qm", "odd");
     assert.equal(warned.code, 0);
-    assert.match(warned.stderr, /^ {2}line\\u\{a\}break cannot be locked: a path must not hold control/m);
+    assert.match(
+      warned.stderr,
+      /^ {2}line\\u\{a\}break cannot be locked by its name: a path must not hold control/m,
+    );
     assert.match(warned.stderr, /^ {4}To wait for it: .* --resource 'path:'\\''; rm' --wait 10m$/m);
     // Required only where a pattern demands it.
     await guard.freeAll();
@@ -303,8 +307,10 @@ describe("what a commit touches", () => {
     assert.equal(refused.code, 1);
     assert.match(
       refused.stderr,
-      /demands a lock \(require: demanded\/\*\*\): rename it, or change the pattern/,
+      /It needs a lock \(require: demanded\/\*\*\): rename it, or holdfast lock acquire --resource path:demanded$/m,
     );
+    await guard.take("alice", "path:demanded");
+    assert.equal((await clone.git("commit", "-qam", "demanded")).code, 0);
   });
 
   test("thousands of long paths, and thousands of locks", async () => {
@@ -418,6 +424,10 @@ describe("locks that cannot be read", () => {
     assert.match(refused.stderr, /this once: git -c holdfast\.lockPolicy=warn commit/);
     const went = await clone.gitWith(env, "-c", "holdfast.lockPolicy=warn", "commit", "-qm", "x");
     assert.equal(went.code, 0);
+    assert.match(
+      (await clone.holdfastWith(env, "guard", "check", "a", "--policy=warn")).stdout,
+      /^Not checked: 1 path/,
+    );
     assert.match(went.stderr, /^holdfast: the locks could not be read, and were not heeded: .*ECONNREFUSED/);
   });
 

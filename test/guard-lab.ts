@@ -31,6 +31,7 @@ export interface Checked {
   readonly code: number | null;
   readonly error: string | null;
   readonly policy: { readonly value: string; readonly from: string };
+  readonly checked: boolean;
   readonly touched: number;
   readonly held: readonly { path: string; resource: string; owner: string; next: string }[];
   readonly required: readonly { path: string; resource: string; pattern: string; next: string }[];

@@ -36,14 +36,16 @@ export async function checkCommand(paths: readonly string[], flags: CheckFlags):
   const policy = await policyOf(repository, flags.policy);
   if (policy.word === "off") {
     warn(...policy.warnings.map((line) => `holdfast: ${line}`));
-    return tell(flags, { policy, touched: 0, findings: nothing, notes: [], flags });
+    return tell(flags, { policy, touched: 0, isChecked: false, findings: nothing, notes: [], flags });
   }
   const touched = await touchedBy(mode, paths, flags, repository);
-  const base = { policy, touched: touched.size, notes: touched.notes, flags };
+  const base = { policy, touched: touched.size, isChecked: true, notes: touched.notes, flags };
   if (touched.size === 0) return tell(flags, { ...base, findings: nothing });
   const reading = await readOrExplain(policy, flags, mode);
-  if (!("locks" in reading))
-    return tell(flags, { ...base, findings: nothing, notes: [...touched.notes, reading.unread] });
+  if (!("locks" in reading)) {
+    const notes = [...touched.notes, reading.unread];
+    return tell(flags, { ...base, isChecked: false, findings: nothing, notes });
+  }
   const { locks, me } = reading;
   const { paths: named, noText } = touched;
   const findings = judge({ paths: named, noText, locks, me: flags.as ?? me, demands: policy.demands });
@@ -114,12 +116,11 @@ async function readOrExplain(
     if (reading.unseen === null || policy.word === "warn") return reading;
     throw new CliError(unseenText(reading.unseen), exitCodes.other, { code: "forbidden" });
   } catch (error) {
-    const isLate = error instanceof Error && error.name === "TimeoutError";
-    const why = isLate ? "no complete answer in time" : messageOf(error);
+    const why = messageOf(error);
     if (policy.word === "warn") return { unread: `the locks could not be read, and were not heeded: ${why}` };
     const what = `the locks cannot be read, and lock_policy is require (${policy.from})`;
-    throw new CliError(`${what}: ${why}`, isLate ? exitCodes.storage : exitCodeOf(error), {
-      code: isLate ? "unreachable" : codeOf(error),
+    throw new CliError(`${what}: ${why}`, exitCodeOf(error), {
+      code: codeOf(error),
       lines: [`holdfast: ${what}`, why, `Repeat it once that is mended. ${wayOn(mode)}`],
     });
   }
@@ -156,7 +157,7 @@ function refusal(report: Report, mode: Mode): CliError {
 
 /** Nothing is refused: what there is to know is on standard error, and the result on standard output. */
 function tell(flags: CheckFlags, report: Report): void {
-  const { policy, touched, notes } = report;
+  const { policy, touched, isChecked, notes } = report;
   const lines = findingLines(report);
   if (lines.length > 0)
     warn(
@@ -171,7 +172,8 @@ function tell(flags: CheckFlags, report: Report): void {
       ...(policy.from === "default" ? [`  To turn it on: git config ${configKey} warn`] : []),
     );
   else {
-    const found = lines.length === 0 && notes.length === 0 ? "Nothing in the way" : "Checked";
+    const isClear = lines.length === 0 && notes.length === 0;
+    const found = !isChecked ? "Not checked" : isClear ? "Nothing in the way" : "Checked";
     printLines(`${found}: ${touched} ${touched === 1 ? "path" : "paths"}, lock_policy is ${policy.word}`);
   }
 }

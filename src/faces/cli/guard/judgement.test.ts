@@ -68,7 +68,28 @@ test("names are compared in their one normal form, and shown as they are", () =>
   );
 });
 
-test("what cannot be locked is told, with the pattern that demands it", () => {
+const odd: [what: string, locks: HeldLock[], held: string[], demanded: string | null, above: string][] = [
+  ["nothing is held", [], [], "src/**", "path:src"],
+  ["another holds what it lies in", [lock("path:src")], ["src/a\nb"], null, "path:src"],
+  ["another holds everything", [lock("repo:global")], ["src/a\nb"], null, "path:src"],
+  ["another holds its neighbour", [lock("path:src/a")], [], "src/**", "path:src"],
+  ["I hold what it lies in", [lock("path:src", "alice")], [], null, "path:src"],
+];
+
+for (const [what, locks, held, demanded, above] of odd)
+  test(`a path that cannot be locked by its name: ${what}`, () => {
+    const found = of(["src/a\nb"], locks, ["src/**"]);
+    assert.deepEqual(
+      found.held.map(({ path }) => path),
+      held,
+    );
+    assert.deepEqual(
+      found.unlockable.map((one) => [one.pattern, one.above]),
+      [[demanded, above]],
+    );
+  });
+
+test("at the top of the repository only the repository is above", () => {
   const { unlockable } = judge({
     paths: ["a\nb", "x".repeat(300)],
     noText: ["\ufffd"],
@@ -77,11 +98,11 @@ test("what cannot be locked is told, with the pattern that demands it", () => {
     demands: [demand("a*")],
   });
   assert.deepEqual(
-    unlockable.map(({ path, pattern }) => [path.slice(0, 3), pattern]),
+    unlockable.map(({ path, pattern, above }) => [path.slice(0, 3), pattern, above]),
     [
-      ["a\nb", "a*"],
-      ["xxx", null],
-      ["\ufffd", null],
+      ["a\nb", "a*", "repo:global"],
+      ["xxx", null, "repo:global"],
+      ["\ufffd", null, "repo:global"],
     ],
   );
 });

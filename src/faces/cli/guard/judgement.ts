@@ -2,7 +2,7 @@
  * What a policy finds in the paths that were touched: which of them another holds, and which need a lock that nobody took.
  * The rule of what excludes what is core's; here it is only looked up, so that many paths and many locks stay cheap.
  */
-import { overlapOf, parseName } from "../../../core/names.js";
+import { overlapOf, parseName, repoGlobal } from "../../../core/names.js";
 import type { Demand } from "./policy.js";
 
 export interface HeldLock {
@@ -20,11 +20,14 @@ export interface Findings {
   readonly held: readonly { readonly path: string; readonly name: string; readonly lock: HeldLock }[];
   /** Paths that need a lock, and that no lock of one's own covers. */
   readonly required: readonly { readonly path: string; readonly name: string; readonly pattern: string }[];
-  /** Paths that cannot be locked at all, why, and the pattern that demands it nevertheless. */
+  /** Paths that cannot be locked by their own names, and why. */
   readonly unlockable: readonly {
     readonly path: string;
     readonly why: string;
+    /** That demands a lock nevertheless, and no lock on what it lies in is one's own. */
     readonly pattern: string | null;
+    /** The nearest that it lies in and that can be locked. */
+    readonly above: string;
   }[];
 }
 
@@ -45,22 +48,36 @@ export function judge({ paths, noText, locks, me, demands }: Case): Findings {
   const held: Findings["held"][number][] = [];
   const required: Findings["required"][number][] = [];
   const unlockable: Findings["unlockable"][number][] = [];
+  const setAside = (path: string, why: string): void => {
+    const above = lockableAbove(path);
+    const found = others.covering(above);
+    for (const lock of found) held.push({ path, name: lock.name, lock });
+    const isFine = found.length > 0 || isCovered(above, own);
+    unlockable.push({ path, why, pattern: isFine ? null : demandFor(path), above });
+  };
   for (const path of paths) {
-    const pattern = demandFor(path);
     const parsed = parseName(`path:${path}`);
     if ("invalid" in parsed) {
-      unlockable.push({ path, why: parsed.invalid, pattern });
+      setAside(path, parsed.invalid);
       continue;
     }
     const { name } = parsed;
     const found = others.excluding(name);
     for (const lock of found) held.push({ path, name, lock });
-    if (pattern !== null && found.length === 0 && !isCovered(name, own))
-      required.push({ path, name, pattern });
+    const pattern = found.length > 0 || isCovered(name, own) ? null : demandFor(path);
+    if (pattern !== null) required.push({ path, name, pattern });
   }
-  for (const path of noText)
-    unlockable.push({ path, why: "its name is no UTF-8 text", pattern: demandFor(path) });
+  for (const path of noText) setAside(path, "its name is no UTF-8 text");
   return { held, required, unlockable };
+}
+
+/** A path without a name of its own still lies in directories that have one; at the least in the repository. */
+function lockableAbove(path: string): string {
+  for (let slash = path.lastIndexOf("/"); slash > 0; slash = path.lastIndexOf("/", slash - 1)) {
+    const parsed = parseName(`path:${path.slice(0, slash)}`);
+    if ("name" in parsed) return parsed.name;
+  }
+  return repoGlobal;
 }
 
 /** By a lock on the path itself or on what it lies in. One that lies below it leaves the rest to others. */
@@ -79,9 +96,12 @@ export class LockIndex {
 
   /** Those that a lease on this name and they exclude one another. */
   excluding(name: string): HeldLock[] {
-    const { names, prefixes } = overlapOf(name);
-    const single = [name, ...names].flatMap((one) => this.#byName.get(one) ?? []);
-    return [...single, ...prefixes.flatMap((prefix) => this.#below(prefix))];
+    return [...this.covering(name), ...overlapOf(name).prefixes.flatMap((prefix) => this.#below(prefix))];
+  }
+
+  /** On the name itself, or on what it lies in. */
+  covering(name: string): HeldLock[] {
+    return [name, ...overlapOf(name).names].flatMap((one) => this.#byName.get(one) ?? []);
   }
 
   #below(prefix: string): HeldLock[] {

@@ -4,6 +4,7 @@ import type { Lock } from "../../../client/replies.js";
 import { repoGlobal } from "../../../core/names.js";
 import { covers } from "../../../service/identity.js";
 import { connect } from "../connect.js";
+import { CliError, exitCodes } from "../failure.js";
 import type { ServerFlags } from "../settings.js";
 import type { HeldLock } from "./judgement.js";
 
@@ -22,8 +23,18 @@ const pageSize = 500;
 const pathNames = "path:";
 
 export async function readLocks(flags: ServerFlags): Promise<Reading> {
-  const { client } = await connect(flags);
+  const { client, settings } = await connect(flags);
   const signal = AbortSignal.timeout(withinMs);
+  try {
+    return await readWith(client, signal);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    const late = `No complete answer from ${settings.url.value} within ${withinMs / 1000} s. Check the URL and the network`;
+    throw new CliError(late, exitCodes.storage, { code: "unreachable" });
+  }
+}
+
+async function readWith(client: Client, signal: AbortSignal): Promise<Reading> {
   const [{ principal, scopes }, below, global] = await Promise.all([
     client.whoami({ signal }),
     heldWith(client, pathNames, signal),

@@ -11,6 +11,8 @@ export interface Report {
   readonly policy: LockPolicy;
   /** How many paths were looked at. */
   readonly touched: number;
+  /** False where the policy is off, or the locks could not be read. */
+  readonly isChecked: boolean;
   readonly findings: Findings;
   /** What could not be told exactly. */
   readonly notes: readonly string[];
@@ -36,10 +38,12 @@ export function findingLines({ findings, flags }: Report): string[] {
       `${path} needs a lock, and you hold none that covers it (require: ${pattern})`,
       `  To take it: ${acquireCommand(name, flags)}`,
     ]),
-    ...unlockable.map(
-      ({ path, why, pattern }) =>
-        `${path} cannot be locked: ${why}${pattern === null ? "" : `. The policy demands a lock (require: ${pattern}): rename it, or change the pattern`}`,
-    ),
+    ...unlockable.flatMap(({ path, why, pattern, above }) => [
+      `${path} cannot be locked by its name: ${why}`,
+      ...(pattern === null
+        ? []
+        : [`  It needs a lock (require: ${pattern}): rename it, or ${acquireCommand(above, flags)}`]),
+    ]),
   ];
 }
 
@@ -55,9 +59,11 @@ const acquireCommand = (name: string, flags: ServerFlags, more = ""): string =>
   `holdfast lock acquire --resource ${shellWord(name)}${more}${repeated(flags)}`;
 
 /** The same for programs. */
-export function reportFields({ policy, touched, findings, notes, flags }: Report): Record<string, unknown> {
+export function reportFields(report: Report): Record<string, unknown> {
+  const { policy, touched, isChecked, findings, notes, flags } = report;
   return {
     policy: { value: policy.word, from: policy.from },
+    checked: isChecked,
     touched,
     held: findings.held.map(({ path, name, lock }) => ({
       path,
@@ -74,7 +80,12 @@ export function reportFields({ policy, touched, findings, notes, flags }: Report
       pattern,
       next: acquireCommand(name, flags),
     })),
-    unlockable: findings.unlockable.map(({ path, why, pattern }) => ({ path, reason: why, pattern })),
+    unlockable: findings.unlockable.map(({ path, why, pattern, above }) => ({
+      path,
+      reason: why,
+      pattern,
+      ...(pattern === null ? {} : { next: acquireCommand(above, flags) }),
+    })),
     notes,
   };
 }
