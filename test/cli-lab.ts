@@ -37,6 +37,14 @@ const ciVariables = [
   "BUILD_ID",
 ];
 
+/** Nothing of the machine's own settings, with this as the user's home. */
+export const bareEnvironment = (home: string): Record<string, string | undefined> => ({
+  ...Object.fromEntries(ciVariables.map((name) => [name, undefined])),
+  HOME: home,
+  XDG_CONFIG_HOME: undefined,
+  XDG_STATE_HOME: undefined,
+});
+
 export async function openLab(options: ServerOptions = {}): Promise<Lab> {
   const server = await startServer(options);
   const dir = temporaryDir("holdfast-lab-");
@@ -52,11 +60,8 @@ export async function openLab(options: ServerOptions = {}): Promise<Lab> {
     `#!/bin/sh\nif [ "$1" = issue ]; then shift; exec issue "$@"; fi\nexec '${process.execPath}' '${mainFile}' "$@"\n`,
   );
   const env = {
-    ...Object.fromEntries(ciVariables.map((name) => [name, undefined])),
+    ...bareEnvironment(dir),
     PATH: `${bin}:${process.env["PATH"]}`,
-    HOME: dir,
-    XDG_CONFIG_HOME: undefined,
-    XDG_STATE_HOME: undefined,
     HOLDFAST_URL: server.url,
     HOLDFAST_TOKEN: "secret-a",
   };

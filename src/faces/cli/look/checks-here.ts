@@ -18,15 +18,19 @@ export function checkNode(version: string = process.versions.node): Finding {
   return failed("node", `Node ${version} is too old`, `install Node ${wanted} or later`, exitCodes.other);
 }
 
-export function checkSettings({ url, token, unused, warnings }: Settings): Finding[] {
+export function checkSettings(settings: Settings): Finding[] {
+  const { url, token, unused } = settings;
   return [
     fine("settings", `server ${url.value} (from ${url.from})`),
     token === null
       ? failed("settings", ["no token", ...unused].join("; "), tokenAdvice(url).join(". "), exitCodes.other)
       : fine("settings", `token ${masked(token.value)} (from ${token.from})`),
-    ...warnings.map((warning) => doubtful("settings", warning, "holdfast config show lists every setting")),
+    ...checkWarnings(settings),
   ];
 }
+
+export const checkWarnings = ({ warnings }: Settings): Finding[] =>
+  warnings.map((warning) => doubtful("settings", warning, "holdfast config show lists every setting"));
 
 /** Files that hold a secret, as far as they are there. */
 function secretFiles(flags: ServerFlags): string[] {
@@ -51,8 +55,12 @@ function filesIn(dir: string): string[] {
   }
 }
 
-export function checkPermissions(flags: ServerFlags): Finding[] {
-  const files = secretFiles(flags);
+export const checkPermissions = (flags: ServerFlags): Finding[] => checkFiles(secretFiles(flags));
+
+/** What a worktree keeps for itself. */
+export const checkKept = (stateDir: string): Finding[] => checkFiles(filesIn(stateDir));
+
+function checkFiles(files: readonly string[]): Finding[] {
   const open = files.filter(isOpenToOthers);
   if (open.length === 0)
     return [fine("permissions", `no file with a secret can be read by others (${files.length} looked at)`)];

@@ -1,8 +1,10 @@
 /** `holdfast config show`: each setting and where it came from. Nothing secret is shown. */
 import { existsSync } from "node:fs";
+import { choose } from "../connect.js";
 import { exitCodes } from "../failure.js";
 import { printJson, printLines, warn } from "../output.js";
-import { type ServerFlags, settingsOf, userFile } from "../settings.js";
+import { placeText } from "../place.js";
+import { type ServerFlags, userFile } from "../settings.js";
 import { tableLines } from "./table.js";
 
 export interface ConfigFlags extends ServerFlags {
@@ -10,14 +12,19 @@ export interface ConfigFlags extends ServerFlags {
 }
 
 export async function showConfig(flags: ConfigFlags): Promise<number> {
-  const { url, token, unused, warnings, project: found } = await settingsOf(flags);
+  const { settings, authority } = await choose(flags);
+  const { url, token, unused, warnings, project: found } = settings;
   const { file: project, values: policy } = found;
   const user = userFile(process.env);
   const shown = token === null ? null : { value: masked(token.value), from: token.from };
   if (flags.json === true) {
     printJson({
-      url,
+      url: authority === null ? url : null,
       token: shown,
+      authority:
+        authority === null
+          ? null
+          : { value: authority.place.authority, from: authority.from, why: authority.why },
       unused,
       files: { user: { path: user, exists: existsSync(user) }, project },
       policy: Object.fromEntries(
@@ -27,14 +34,24 @@ export async function showConfig(flags: ConfigFlags): Promise<number> {
     });
     return exitCodes.done;
   }
-  const rows = [
+  const server = [
     ["url", url.value, url.from],
     [
       "token",
       shown?.value ?? "none",
       shown?.from ?? "HOLDFAST_TOKEN sets one; holdfast doctor says how to get it",
     ],
-    ...Object.entries(policy).map(([key, value]) => [key, JSON.stringify(value), project ?? ""]),
+  ];
+  const rows = [
+    ...(authority === null
+      ? server
+      : [
+          ["locks in", placeText(authority.place), authority.why],
+          ["authority", authority.place.authority, authority.from],
+        ]),
+    ...Object.entries(policy)
+      .filter(([key]) => key !== "authority" || authority === null)
+      .map(([key, value]) => [key, JSON.stringify(value), project ?? ""]),
     ["your file", existsSync(user) ? user : "none", existsSync(user) ? "" : `it would be ${user}`],
     ["project file", project ?? "none", ""],
   ];

@@ -1,11 +1,13 @@
 /** `holdfast doctor`: looks at everything between this machine and a lease, and says what to do about what is wrong. */
 import { createClient } from "../../../client/client.js";
+import { choose } from "../connect.js";
 import { refuseBadAddress, refuseBadToken } from "../credentials.js";
 import { CliError, exitCodes } from "../failure.js";
 import { printJson, printJsonFailure, printLines } from "../output.js";
-import { type ServerFlags, type Settings, settingsOf } from "../settings.js";
+import type { ServerFlags, Settings } from "../settings.js";
 import { smallFetch } from "../small-fetch.js";
-import { checkNode, checkPermissions, checkSettings } from "./checks-here.js";
+import { checkNode, checkPermissions, checkSettings, checkWarnings } from "./checks-here.js";
+import { checkRepository } from "./checks-repository.js";
 import { checkLease, checkServer, checkToken } from "./checks-server.js";
 import { type Finding, failed, skipped } from "./finding.js";
 
@@ -33,9 +35,15 @@ export async function doctorCommand(flags: DoctorFlags): Promise<number> {
 async function* examine(flags: DoctorFlags): AsyncGenerator<Finding, void, undefined> {
   yield checkNode();
   yield* checkPermissions(flags);
-  const settings = await settingsOf(flags).catch(refusal);
-  if (settings instanceof CliError) {
-    yield unusable(settings);
+  const chosen = await choose(flags).catch(refusal);
+  if (chosen instanceof CliError) {
+    yield unusable(chosen);
+    return;
+  }
+  const { settings, authority } = chosen;
+  if (authority !== null) {
+    yield* checkWarnings(settings);
+    yield* checkRepository(authority);
     return;
   }
   yield* checkSettings(settings);

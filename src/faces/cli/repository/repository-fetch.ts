@@ -89,7 +89,8 @@ export function failureAnswer(error: unknown): Answer {
     case "corrupt":
       return problem("unavailable", `Certainly not done: ${error.message}.`, { status: 500 });
     default:
-      return storeAnswer(error);
+      // What git says often ends in a full stop, and more follows here.
+      return storeAnswer(new StoreError(error.kind, error.message.replace(/\.+$/, "")));
   }
 }
 
