@@ -54,8 +54,10 @@ export class Feed implements FeedSource {
 
   async more(after: number, signal: AbortSignal): Promise<void> {
     await this.#begin();
+    const more = this.#bell.wait(() => this.#last > after, signal);
+    // After that: it looks only while somebody waits.
     void this.#keepLooking();
-    await this.#bell.wait(() => this.#last > after, signal);
+    await more;
   }
 
   close(): void {

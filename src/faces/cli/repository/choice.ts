@@ -39,7 +39,7 @@ export async function chooseRepository(
   // The one that needs no look at the repository's configuration: scripts in a loop use it.
   if (named === localAuthority)
     return { repository, authority: { value: localAuthority, from: "--git" }, skewMs: null };
-  const { remotes, authority: configured, skewMs } = await repository.settings();
+  const { remotes, authority: configured, skewMs } = await settingsOf(repository);
   const wished = wishOf(named, project, configured, repository);
   if (wished !== null) refuseUnknown(wished, remotes);
   const usual = remotes.includes("origin")
@@ -56,6 +56,15 @@ async function repositoryAt(cwd: string, env: Environment): Promise<Repository> 
     if (!(error instanceof StoreError) || error.kind !== "unsupported") throw error;
     // One that is there and cannot be used is another trouble than none.
     throw new CliError(error.message, isInRepository(cwd, env) ? exitCodes.storage : exitCodes.usage);
+  }
+}
+
+async function settingsOf(repository: Repository): ReturnType<Repository["settings"]> {
+  try {
+    return await repository.settings();
+  } catch (error) {
+    if (!(error instanceof StoreError) || error.kind !== "unsupported") throw error;
+    throw new CliError(error.message, exitCodes.usage);
   }
 }
 
