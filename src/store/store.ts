@@ -19,6 +19,12 @@ export interface StoreFacts {
   readonly locksMax: number;
 }
 
+/** Of an engine that keeps everything in one place. */
+export const noBounds: Pick<StoreFacts, "keysMax" | "locksMax"> = {
+  keysMax: Number.MAX_SAFE_INTEGER,
+  locksMax: Number.MAX_SAFE_INTEGER,
+};
+
 /** A place in the change feed; opaque, comparable only by the store that gave it. */
 export type Cursor = string;
 

@@ -12,6 +12,7 @@ import {
   type Change,
   type Cursor,
   type ListRow,
+  noBounds,
   type Store,
   StoreError,
   type StoreErrorKind,
@@ -102,8 +103,7 @@ export class CrashingStore implements Store, FeedSource {
     engine: "simulated",
     location: "a simulated disk",
     order: "node",
-    keysMax: Number.MAX_SAFE_INTEGER,
-    locksMax: Number.MAX_SAFE_INTEGER,
+    ...noBounds,
   };
   readonly #clock: EngineClock;
   readonly #bell = new Bell();

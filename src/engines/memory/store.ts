@@ -14,6 +14,7 @@ import {
   type Change,
   type Cursor,
   type ListRow,
+  noBounds,
   type Store,
   StoreError,
   type StoreFacts,
@@ -55,8 +56,7 @@ export class MemoryStore implements Store, FeedSource {
     engine: "memory",
     location: "memory of this process; gone when it stops",
     order: "node",
-    keysMax: Number.MAX_SAFE_INTEGER,
-    locksMax: Number.MAX_SAFE_INTEGER,
+    ...noBounds,
   };
   #closed = false;
 

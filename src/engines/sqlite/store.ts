@@ -17,6 +17,7 @@ import {
   type Change,
   type Cursor,
   type ListRow,
+  noBounds,
   type Store,
   StoreError,
   type StoreFacts,
@@ -75,8 +76,7 @@ export class SqliteStore implements Store {
       engine: "sqlite",
       location: options.path,
       order: "node",
-      keysMax: Number.MAX_SAFE_INTEGER,
-      locksMax: Number.MAX_SAFE_INTEGER,
+      ...noBounds,
     };
     const { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax } = options;
     const workerData: WriterOptions = { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax };
