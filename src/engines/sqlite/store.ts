@@ -72,12 +72,7 @@ export class SqliteStore implements Store {
     this.#lock = lock;
     this.#clock = new EngineClock(options.clocks);
     this.#cache = new ReadCache(options.cacheRecordsMax);
-    this.facts = {
-      engine: "sqlite",
-      location: options.path,
-      order: "node",
-      ...noBounds,
-    };
+    this.facts = { engine: "sqlite", location: options.path, order: "node", ...noBounds };
     const { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax } = options;
     const workerData: WriterOptions = { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax };
     this.#writer = new Worker(new URL("./writer.js", import.meta.url), { workerData });
