@@ -11,10 +11,12 @@ export function declare(program: Command): void {
       "after",
       `
 A lock belongs to the session that took it: the calling script, or what HOLDFAST_SESSION names.
+It is kept by a server or, with --git or inside a git repository where no server is configured, by that repository.
 Exit codes: 0 done; 2 wrong use; 3 not found, nothing held; 4 held by another, or lost; 5 storage or network; 1 else.
 
-Example:
+Examples:
   holdfast lock acquire issue:8057324b --ttl 30m && make fix; holdfast lock release issue:8057324b
+  holdfast lock acquire path:src/auth.rs --git=origin
 `,
     );
   const resource = (name: string): Command =>
@@ -56,7 +58,7 @@ Example:
     )
     .action(async (name, flags) => (await import("../lock/status-commands.js")).statusCommand(name, flags));
   sessionOption(placeOptions(lock.command("gc")))
-    .description("clean up what is over; a server does so by itself")
+    .description("clean up what is over, in a repository; a server does so by itself")
     .addHelpText("after", "\nExample:\n  holdfast lock gc\n")
     .action(async (flags) => (await import("../lock/status-commands.js")).gcCommand(flags));
 }
