@@ -262,3 +262,20 @@ jq -r '[.event, .name // "-"] | join(" ")' events.json
   await a.holdfast(["lock", "acquire", "y"]);
   assert.equal((await watching).stdout, "snapshot x\nsynced -\nreleased x\nacquired y\n");
 });
+
+test("policy require: a commit to a path that another clone holds is refused until it is free", async () => {
+  const lab = openGitLab();
+  const [a, b] = [lab.clone("a"), lab.clone("b")];
+  await a.holdfast(["lock", "acquire", "path:config/settings.json", "--ttl", "15m", "--reason", "new port"]);
+  const commit = "git add -A && git commit -qm 'Update settings'";
+  const refused = await b.script(`
+holdfast guard install && echo 'lock_policy = "require"' > .holdfast.toml
+mkdir config && echo {} > config/settings.json
+${commit}
+`);
+  assert.notEqual(refused.code, 0, refused.text);
+  assert.match(refused.stderr, /config\/settings\.json is held by [0-9a-f]{32}.*new port/);
+  await a.holdfast(["lock", "release", "path:config/settings.json"]);
+  const done = await b.script(`holdfast lock acquire path:config/settings.json && ${commit}`);
+  assert.equal(done.code, 0, done.text);
+});

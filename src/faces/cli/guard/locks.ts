@@ -5,6 +5,7 @@ import { repoGlobal } from "../../../core/names.js";
 import { covers } from "../../../service/identity.js";
 import { connect } from "../connect.js";
 import { CliError, exitCodes } from "../failure.js";
+import { placeText } from "../place.js";
 import type { ServerFlags } from "../settings.js";
 import type { HeldLock } from "./judgement.js";
 
@@ -23,13 +24,13 @@ const pageSize = 500;
 const pathNames = "path:";
 
 export async function readLocks(flags: ServerFlags): Promise<Reading> {
-  const { client, settings } = await connect(flags);
+  const { client, place } = await connect(flags);
   const signal = AbortSignal.timeout(withinMs);
   try {
     return await readWith(client, signal);
   } catch (error) {
     if (!signal.aborted) throw error;
-    const late = `No complete answer from ${settings.url.value} within ${withinMs / 1000} s. Check the URL and the network`;
+    const late = `No complete answer from ${placeText(place)} within ${withinMs / 1000} s. Check its address and the network`;
     throw new CliError(late, exitCodes.storage, { code: "unreachable" });
   }
 }

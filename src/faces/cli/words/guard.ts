@@ -1,6 +1,6 @@
 /** The words of a repository's lock policy: guard install, uninstall, check. */
 import type { Command } from "commander";
-import { choiceOption, serverOptions } from "./options.js";
+import { choiceOption, placeOptions } from "./options.js";
 
 export function declare(program: Command): void {
   const guard = program
@@ -31,7 +31,7 @@ Example:
     .option("--json", "print JSON")
     .addHelpText("after", "\nExample:\n  holdfast guard uninstall\n")
     .action(async (flags) => (await import("../guard/install-command.js")).uninstallCommand(flags));
-  serverOptions(
+  placeOptions(
     guard.command("check").argument("[paths...]", "files or directories, as they are seen from here"),
   )
     .description("say which paths another holds, or need a lock; without paths, those of the next commit")
@@ -42,7 +42,10 @@ Example:
       "REMOTE URL: the paths of a push, from the lines of git's pre-push hook",
     )
     .option("--pre-receive", "the paths of a push that arrives, from the lines of git's pre-receive hook")
-    .option("--as <principal>", "whose locks count as held by you (default: the token's own)")
+    .option(
+      "--as <principal>",
+      "whose locks count as held by you (default: the token's own, or this worktree's)",
+    )
     .addOption(
       choiceOption("--policy <policy>", "instead of the repository's policy", ["off", "warn", "require"]),
     )
