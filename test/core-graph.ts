@@ -4,11 +4,17 @@
  */
 import assert from "node:assert/strict";
 import type { Decision, View } from "../src/core/decision.js";
-import { historyKey, type Key, lockKey } from "../src/core/keys.js";
+import { historyKey, type Key, lockKey, policyKey } from "../src/core/keys.js";
 import { type Policy, policyDefault } from "../src/core/limits.js";
 import { type ClaimCall, claimKeys, decideClaim, type NodeCall } from "../src/core/nodes/claim.js";
 import { decideAddEdge, decideRemoveEdge } from "../src/core/nodes/edges.js";
-import { decideCreateNode, decideLookNode, decideUnpark, decideUpdateNode } from "../src/core/nodes/edit.js";
+import {
+  decideCreateNode,
+  decideLookNode,
+  decideSetPolicy,
+  decideUnpark,
+  decideUpdateNode,
+} from "../src/core/nodes/edit.js";
 import {
   decideExtendNode,
   decideReleaseNode,
@@ -17,6 +23,7 @@ import {
   nodeCallKeys,
 } from "../src/core/nodes/lease-calls.js";
 import { decideNext, nextKeys } from "../src/core/nodes/next.js";
+import type { NodePolicy } from "../src/core/nodes/policy.js";
 import { readyPrefix } from "../src/core/nodes/rank.js";
 import type { EdgeType, HistoryRecord, NodeRecord, Priority } from "../src/core/nodes/records.js";
 import { decideStatus } from "../src/core/nodes/status.js";
@@ -80,7 +87,9 @@ export class Graph {
 
   next(principal: string, type: string | null = null, accepts: ((id: string) => boolean) | null = null) {
     const call = { ...this.#claimCall(principal, "", {}), type, accepts, from: "" };
-    return this.#step(nextKeys(call), (view, policy) => decideNext(view, call, policy));
+    const reply = this.#step(nextKeys(call), (view, policy) => decideNext(view, call, policy));
+    assert.ok(!("refused" in reply.outcome), "what stands in the queue can be taken");
+    return reply;
   }
 
   #call(principal: string, id: string, labels: Partial<NodeCall>): NodeCall {
@@ -93,7 +102,11 @@ export class Graph {
   }
 
   extend(principal: string, id: string, ms: number) {
-    const call = { ...this.#call(principal, id, {}), ms };
+    return this.extendWith(principal, id, null, ms);
+  }
+
+  extendWith(principal: string, id: string, token: number | null, ms = 1) {
+    const call = { ...this.#call(principal, id, { token }), ms };
     return this.#step(nodeCallKeys(call), (view, policy) => decideExtendNode(view, call, policy));
   }
 
@@ -126,6 +139,17 @@ export class Graph {
   unpark(id: string) {
     const call = { space, principal: "ann", id, reason: "mended" };
     return this.#step([], (view, policy) => decideUnpark(view, call, policy));
+  }
+
+  /** Each type as it is said here, else as it was in the beginning; null: the policy has it no more. */
+  setTypes(changes: Readonly<Record<string, NodePolicy["types"][string] | null>>) {
+    const types = Object.entries({ ...graphPolicy.nodes.types, ...changes }).filter(
+      ([, type]) => type !== null,
+    );
+    const values = { ...graphPolicy.nodes, types: Object.fromEntries(types) as NodePolicy["types"] };
+    const revision = this.world.record(policyKey(space))?.revision ?? 0;
+    const call = { space, principal: "root", revision, values };
+    return this.#step([], (view, policy) => decideSetPolicy(view, call, policy));
   }
 
   look(id: string) {
@@ -248,7 +272,7 @@ export class Graph {
 }
 
 const isOver = (node: NodeRecord): boolean =>
-  ["done", "abandoned", "resolved", "answered"].includes(node.status);
+  ["done", "abandoned", "resolved", "answered", "kept"].includes(node.status);
 
 function compare(one: readonly (number | string)[], other: readonly (number | string)[]): number {
   for (const [i, value] of one.entries()) {

@@ -197,6 +197,7 @@ export interface HistoryEntry {
     | "updated"
     | "claimed"
     | "taken_over"
+    | "rebound"
     | "reserved"
     | "released"
     | "lapsed"

@@ -10,7 +10,7 @@ import { type Claim, floorOf, grant, holdingOf, prolongTo, quietUntil, raiseTtlH
 import type { Policy } from "../limits.js";
 import type { Holding } from "../refusal.js";
 import { nodeIdOf, nodeLeaseName, saveNode, touchNode } from "./node.js";
-import { type NodeNow, nodeNow } from "./node-now.js";
+import { leaseLost, meansAnother, type NodeNow, nodeNow } from "./node-now.js";
 import type { TypeRules } from "./policy.js";
 import { assigneeOf, isBlocked } from "./rank.js";
 import type { Edge, NodeClaim, NodeRecord } from "./records.js";
@@ -79,10 +79,9 @@ export function claimNode(draft: Draft, call: ClaimCall): ClaimReply {
   const now = nodeNow(draft, call.space, call.id);
   if ("refused" in now) return now;
   const { node, held, rules } = now;
-  if (rules === null || !rules.isWork) return { refused: "not_work", id: node.id, type: node.type };
+  if (!rules.isWork) return { refused: "not_work", id: node.id, type: node.type };
+  if (meansAnother(call, now)) return leaseLost(now, call, "token");
   if (held !== null) return reclaim(draft, call, held, rules);
-  if (call.token !== null)
-    return { refused: "lease_lost", id: node.id, held: null, differs: null, now: draft.now };
   const why = whyNotReady(node);
   if (why !== null) return { refused: "not_ready", why, node };
   const quiet = quietUntil(floorOf(draft, call.space), draft.now);
@@ -102,16 +101,9 @@ function takeNode(draft: Draft, call: ClaimCall, { node, lock }: NodeNow, rules:
   const granted = grant(draft, lock, leaseClaim(call, rules));
   const { token } = granted.lock;
   const carrier = assigneeOf(node);
-  const isTakeover = carrier !== null && carrier !== principal;
-  const claim: NodeClaim = {
-    by: principal,
-    token,
-    since: draft.now,
-    session,
-    dispatch,
-    reserved: false,
-    extendedTo: null,
-  };
+  // An edge that somebody else wrote names who should carry it: nobody has, so there is nothing to take over.
+  const isTakeover = carrier !== null && carrier !== principal && isOwnEdge(node);
+  const claim: NodeClaim = { by: principal, token, since: draft.now, session, dispatch, reserved: false };
   const lost = node.carriers.findLast(({ by }) => by === carrier);
   const after = saveNode(
     draft,
@@ -132,6 +124,9 @@ function takeNode(draft: Draft, call: ClaimCall, { node, lock }: NodeNow, rules:
     holding: granted,
   };
 }
+
+const isOwnEdge = ({ edges }: NodeRecord): boolean =>
+  edges.some(({ type, to, by }) => type === "assigned" && to === by);
 
 const leaseClaim = (call: ClaimCall, rules: TypeRules): Claim => ({
   space: call.space,
@@ -158,8 +153,6 @@ export function assignedTo(node: NodeRecord, principal: string, at: number): rea
 function reclaim(draft: Draft, call: ClaimCall, held: NodeHolding, rules: TypeRules): ClaimReply {
   const { claim } = held.node;
   if (claim.by !== call.principal) return { refused: "already_claimed", held, differs: null };
-  if (call.token !== null && call.token !== claim.token)
-    return { refused: "lease_lost", id: call.id, held, differs: "token", now: draft.now };
   if (call.dispatch !== null && call.dispatch !== claim.dispatch)
     return { refused: "already_claimed", held, differs: "dispatch" };
   if (isForeignRun(call.session, claim) && !call.rebind)
@@ -171,8 +164,8 @@ export const isForeignRun = (session: string | null, claim: NodeClaim): boolean 
   session !== null && claim.session !== null && session !== claim.session;
 
 /**
- * The heartbeat: a later end, never below what an extend gave. What was reserved is in work again, and lasts as long
- * as any other claim. A label binds the lease to that run.
+ * The heartbeat: a later end, never below what an extend gave. What was reserved is in work again, and lasts as it would
+ * have without that. A label binds the lease to that run; moving it from one run to another is history.
  */
 export function bumped(
   draft: Draft,
@@ -181,17 +174,23 @@ export function bumped(
   session: string | null,
 ): NodeHolding {
   const { lease } = holding.lock;
+  const { workUntil = 0, ...before } = node.claim;
   const until = draft.now + rules.claimTtlMs;
-  const kept = node.claim.reserved ? (node.claim.extendedTo ?? until) : holding.expiresAt;
-  const expiresAt = Math.max(kept, until);
+  const expiresAt = Math.max(before.reserved ? workUntil : holding.expiresAt, until);
   raiseTtlHigh(draft, floorOf(draft, node.space), node.space, rules.claimTtlMs);
   const lock = prolongTo(draft, holding.lock, { ...lease, ttlMs: rules.claimTtlMs, expiresAt });
-  const claim = { ...node.claim, reserved: false, session: session ?? node.claim.session };
-  const isSame = claim.reserved === node.claim.reserved && claim.session === node.claim.session;
-  return {
-    node: isSame ? node : (touchNode(draft, { ...node, claim }) as NodeHolding["node"]),
-    holding: holdingOf(lock, null, draft.now),
-  };
+  const claim: NodeClaim = { ...before, reserved: false, session: session ?? before.session };
+  return { node: reclaimed(draft, node, claim), holding: holdingOf(lock, null, draft.now) };
+}
+
+function reclaimed(draft: Draft, node: NodeHolding["node"], claim: NodeClaim): NodeHolding["node"] {
+  const { by, token, session } = claim;
+  if (claim.reserved === node.claim.reserved && session === node.claim.session) return node;
+  const isMoved = session !== null && isForeignRun(session, node.claim);
+  const after = isMoved
+    ? saveNode(draft, node, { ...node, claim }, { what: "rebound", by, token, session })
+    : touchNode(draft, { ...node, claim });
+  return after as NodeHolding["node"];
 }
 
 /** A request id that was granted before: the same claim while it is live, else spent. */

@@ -38,7 +38,7 @@ export function decideCreateNode(
     const first = known.find((status) => rules.statuses[status] === "planned") ?? known[0] ?? "";
     const status = call.status ?? first;
     const phase = phaseOf(rules, status);
-    if (phase === null) return { refused: "unknown_status", status, known };
+    if (phase === null) return { refused: "unknown_status", status, known, dropped: null };
     if (phase === "active") return { refused: "active_at_birth", status };
     const { space, principal, id, type, title, summary, priority, project } = call;
     const node: NodeRecord = {

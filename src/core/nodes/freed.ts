@@ -7,7 +7,7 @@ import { nodeKey, policyKey } from "../keys.js";
 import { carriersMax } from "../limits.js";
 import type { EndedHow, LockRecord } from "../records.js";
 import { nodeIdOf, policyOf, saveNode } from "./node.js";
-import { rulesOf } from "./policy.js";
+import { rulesFor } from "./policy.js";
 import type { HistoryRecord, NodeRecord } from "./records.js";
 
 export interface LeaseEnd {
@@ -48,8 +48,7 @@ export function freeNode(draft: Draft, lock: LockRecord, how: EndedHow, end: Lea
   }
   const lapses = node.lapses + 1;
   const carriers = [...node.carriers, { by: claim.by, token: claim.token }].slice(-carriersMax);
-  const max = rulesOf(policyOf(draft, lock.space), node.type)?.reclaimsMax ?? Number.POSITIVE_INFINITY;
-  if (lapses <= max) {
+  if (lapses <= rulesFor(policyOf(draft, lock.space), node).reclaimsMax) {
     saveNode(draft, node, { ...free, lapses, carriers }, lost);
     return;
   }

@@ -12,6 +12,9 @@ const person = fc.constantFrom("ann", "bob");
 const session = fc.constantFrom(null, null, "s1", "s2");
 const priority = fc.constantFrom("p1", "p2", "p3" as const);
 
+/** A type of which nothing can be worked on. */
+const record = { statuses: { kept: "terminal" as const } };
+
 type Deed = (graph: Graph) => unknown;
 
 const deed: fc.Arbitrary<Deed> = fc.oneof(
@@ -86,7 +89,7 @@ const deed: fc.Arbitrary<Deed> = fc.oneof(
       .tuple(
         person,
         id,
-        fc.constantFrom("open", "active", "done", "resolved", "answered"),
+        fc.constantFrom("open", "active", "done", "resolved", "answered", "kept"),
         fc.constantFrom(null, null, "by force"),
       )
       .map(
@@ -140,6 +143,14 @@ const deed: fc.Arbitrary<Deed> = fc.oneof(
       (of): Deed =>
         (graph) =>
           graph.look(of),
+    ),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.tuple(fc.constantFrom("task", "issue"), fc.constantFrom(undefined, null, record)).map(
+      ([type, becomes]): Deed =>
+        (graph) =>
+          graph.setTypes(becomes === undefined ? {} : { [type]: becomes }),
     ),
   },
 );

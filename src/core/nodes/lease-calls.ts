@@ -6,10 +6,10 @@ import { endLease, floorOf, holdingOf, prolongTo, raiseTtlHigh } from "../lease.
 import type { Policy } from "../limits.js";
 import { bumped, isForeignRun, type NodeCall } from "./claim.js";
 import { nodeLeaseName, saveNode, touchNode } from "./node.js";
-import { nodeNow } from "./node-now.js";
+import { leaseLost, meansAnother, nodeNow } from "./node-now.js";
 import type { TypeRules } from "./policy.js";
 import { assigneeOf } from "./rank.js";
-import type { NodeRecord } from "./records.js";
+import type { NodeClaim, NodeRecord } from "./records.js";
 import type { NodeHolding, NodeRefusal } from "./refusal.js";
 
 export const nodeCallKeys = ({ space, id }: Pick<NodeCall, "space" | "id">): Key[] => [
@@ -29,17 +29,10 @@ function own(draft: Draft, call: NodeCall): Own | NodeRefusal {
   const now = nodeNow(draft, call.space, call.id);
   if ("refused" in now) return now;
   const { held, rules, node } = now;
-  if (rules === null || !rules.isWork) return { refused: "not_work", id: node.id, type: node.type };
-  const lost = (differs: "token" | "session" | null): NodeRefusal => ({
-    refused: "lease_lost",
-    id: call.id,
-    held,
-    differs,
-    now: draft.now,
-  });
-  if (held === null || held.node.claim.by !== call.principal) return lost(null);
-  if (call.token !== null && call.token !== held.node.claim.token) return lost("token");
-  if (isForeignRun(call.session, held.node.claim)) return lost("session");
+  if (!rules.isWork) return { refused: "not_work", id: node.id, type: node.type };
+  if (held === null || held.node.claim.by !== call.principal) return leaseLost(now, call, null);
+  if (meansAnother(call, now)) return leaseLost(now, call, "token");
+  if (isForeignRun(call.session, held.node.claim)) return leaseLost(now, call, "session");
   return { ...held, rules };
 }
 
@@ -68,7 +61,10 @@ export interface ExtendedNode extends NodeHolding {
   readonly cappedTo: number | null;
 }
 
-/** Stretches the lease by so much, as far as the ceiling allows; never shortens it. */
+/**
+ * Stretches the lease by so much, as far as the ceiling allows; never shortens it. Of a reserved claim it stretches what
+ * is left once the work is taken up again: until then the grace window counts.
+ */
 export function decideExtendNode(
   view: View,
   call: NodeCall & { readonly ms: number },
@@ -78,19 +74,23 @@ export function decideExtendNode(
     const mine = own(draft, call);
     if ("refused" in mine) return mine;
     const { node, holding, rules } = mine;
-    const wanted = holding.expiresAt + Math.ceil(call.ms);
-    const given = Math.min(wanted, draft.now + rules.claimTtlMaxMs);
-    const expiresAt = Math.max(holding.expiresAt, given);
-    // What a grace window adds to it is not waited for after a restore.
+    const { claim } = node;
+    const end = claim.reserved ? (claim.workUntil ?? draft.now) : holding.expiresAt;
+    const wanted = Math.max(end, draft.now) + Math.ceil(call.ms);
+    const given = Math.max(end, Math.min(wanted, draft.now + rules.claimTtlMaxMs));
     raiseTtlHigh(draft, floorOf(draft, call.space), call.space, given - draft.now);
+    const expiresAt = Math.max(holding.expiresAt, given);
     const lock = prolongTo(draft, holding.lock, { ...holding.lock.lease, expiresAt });
-    const session = call.session ?? node.claim.session;
-    const extendedTo = Math.max(given, node.claim.extendedTo ?? given);
-    const after = touchNode(draft, { ...node, claim: { ...node.claim, session, extendedTo } });
+    const stretched = {
+      ...claim,
+      session: call.session ?? claim.session,
+      ...(claim.reserved ? { workUntil: given } : {}),
+    };
+    const isSame = !claim.reserved && stretched.session === claim.session;
     return {
-      node: after as NodeHolding["node"],
+      node: isSame ? node : (touchNode(draft, { ...node, claim: stretched }) as NodeHolding["node"]),
       holding: holdingOf(lock, null, draft.now),
-      cappedTo: wanted > expiresAt ? rules.claimTtlMaxMs : null,
+      cappedTo: wanted > given ? rules.claimTtlMaxMs : null,
     };
   });
 }
@@ -114,12 +114,19 @@ export function decideReserveNode(
     const { node, holding, rules } = mine;
     const expiresAt = Math.max(holding.expiresAt, draft.now + rules.reserveGraceMs);
     const lock = prolongTo(draft, holding.lock, { ...holding.lock.lease, expiresAt });
-    const claim = { ...node.claim, reserved: true, session: call.session ?? node.claim.session };
+    const { token, reserved, workUntil = draft.now } = node.claim;
+    const session = call.session ?? node.claim.session;
+    const claim: NodeClaim = {
+      ...node.claim,
+      session,
+      reserved: true,
+      workUntil: reserved ? workUntil : holding.expiresAt,
+    };
     const after = saveNode(
       draft,
       node,
       { ...node, claim },
-      { what: "reserved", by: call.principal, token: claim.token },
+      { what: "reserved", by: call.principal, token, ...(session === null ? {} : { session }) },
     );
     return {
       node: after as NodeHolding["node"],
@@ -149,27 +156,22 @@ export function decideReleaseNodes(
   return decideEach(view, calls, policy, releaseNode);
 }
 
-/** Back to the pool: no lease, no edge. Whoever holds nothing leaves nothing behind either. */
+/**
+ * Back to the pool: no lease, no edge. Whoever holds nothing leaves nothing behind either, but for what is over: there the
+ * edge is the record of who carried it.
+ */
 function releaseNode(draft: Draft, call: NodeCall): ReleaseNodeReply {
   const now = nodeNow(draft, call.space, call.id);
   if ("refused" in now) return now;
   const { node, held, lock } = now;
+  if (meansAnother(call, now)) return leaseLost(now, call, "token");
   if (held !== null && held.node.claim.by !== call.principal)
     return { refused: "already_claimed", held, differs: null };
-  if (call.token !== null && call.token !== held?.node.claim.token)
-    return {
-      refused: "lease_lost",
-      id: call.id,
-      held,
-      differs: held === null ? null : "token",
-      now: draft.now,
-    };
-  if (held !== null && isForeignRun(call.session, held.node.claim))
-    return { refused: "lease_lost", id: call.id, held, differs: "session", now: draft.now };
+  if (held !== null && isForeignRun(call.session, held.node.claim)) return leaseLost(now, call, "session");
   if (held !== null && lock !== null)
     endLease(draft, lock, "released", { at: draft.now, event: "released", clean: true });
   const carried = assigneeOf(node) === call.principal;
-  if (held === null && !carried) return { node, edge: "skipped" };
+  if (held === null && (!carried || node.phase === "terminal")) return { node, edge: "skipped" };
   const free = draft.get(nodeKey(call.space, call.id)) ?? node;
   const after = saveNode(
     draft,

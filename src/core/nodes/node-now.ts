@@ -2,10 +2,10 @@
 import type { Draft } from "../draft.js";
 import { lockKey, nodeKey, policyKey } from "../keys.js";
 import { holdingNow, settled } from "../lease.js";
-import type { LockRecord } from "../records.js";
+import type { Ended, LockRecord } from "../records.js";
 import type { Holding } from "../refusal.js";
 import { nodeLeaseName, policyOf } from "./node.js";
-import { rulesOf, type TypeRules } from "./policy.js";
+import { rulesFor, type TypeRules } from "./policy.js";
 import type { NodeRecord } from "./records.js";
 import type { NodeHolding, NodeRefusal } from "./refusal.js";
 
@@ -22,7 +22,7 @@ export interface NodeNow {
   readonly node: NodeRecord;
   readonly lock: LockRecord | null;
   readonly held: NodeHolding | null;
-  readonly rules: TypeRules | null;
+  readonly rules: TypeRules;
 }
 
 export function nodeNow(draft: Draft, space: string, id: string): NodeNow | NodeRefusal {
@@ -32,7 +32,7 @@ export function nodeNow(draft: Draft, space: string, id: string): NodeNow | Node
   // Settling may have changed the node.
   const node = draft.get(nodeKey(space, id)) as NodeRecord;
   const holding = holdingNow(draft, lock);
-  return { node, lock, held: heldOf(node, holding), rules: rulesOf(policyOf(draft, space), node.type) };
+  return { node, lock, held: heldOf(node, holding), rules: rulesFor(policyOf(draft, space), node) };
 }
 
 /** A lease of that name that is not this node's claim (none can be made any more) is nobody's. */
@@ -40,3 +40,30 @@ function heldOf(node: NodeRecord, holding: Holding | null): NodeHolding | null {
   if (holding === null || node.claim === null || node.claim.token !== holding.lock.token) return null;
   return { node: node as NodeHolding["node"], holding };
 }
+
+/** The claim that was meant is not the live one. Whose it was learns how it ended: who ended it by force, and why. */
+export function leaseLost(
+  { node, lock, held }: NodeNow,
+  caller: { readonly principal: string; readonly token: number | null },
+  differs: "token" | "session" | null,
+): NodeRefusal {
+  return {
+    refused: "lease_lost",
+    node,
+    held,
+    differs: held === null ? null : differs,
+    previous: ownEnd(lock?.previous ?? null, caller),
+  };
+}
+
+function ownEnd(
+  previous: Ended | null,
+  { principal, token }: { readonly principal: string; readonly token: number | null },
+): Ended | null {
+  const isOwn = previous?.principal === principal && (token === null || token === previous.token);
+  return isOwn ? previous : null;
+}
+
+/** Whether a caller that says which claim it means, means another than the live one. */
+export const meansAnother = ({ token }: { readonly token: number | null }, { held }: NodeNow): boolean =>
+  token !== null && token !== held?.node.claim.token;

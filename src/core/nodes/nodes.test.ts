@@ -80,6 +80,10 @@ describe("claim", () => {
     assert.equal(word(graph.claim("ann", "a", { token: 1 })), "renewed kept");
     for (const call of ["claim", "renew", "release"] as const)
       assert.equal(word(graph[call]("ann", "a", { token: 2 })), "lease_lost token");
+    for (const call of ["claim", "release"] as const) {
+      assert.equal(word(graph[call]("bob", "a", { token: 2 })), "lease_lost token");
+      assert.equal(word(graph[call]("bob", "a", { token: 1 })), "already_claimed");
+    }
     graph.tick(11);
     graph.claim("ann", "a");
     assert.equal(word(graph.renew("ann", "a", { token: 1 })), "lease_lost token");
@@ -188,6 +192,70 @@ describe("renew, extend, reserve, release", () => {
     assert.equal(word(graph.release("ann", "a")), "edge removed", "a lingering edge");
     assert.equal(word(graph.release("ann", "a")), "edge skipped");
   });
+
+  test("a release of what is over leaves the edge: the record of who carried it", () => {
+    const graph = graphOf("a");
+    graph.claim("ann", "a");
+    graph.status("ann", "a", "done");
+    const { length } = graph.history("a");
+    assert.equal(word(graph.release("ann", "a")), "edge skipped");
+    assert.equal(graph.node("a")?.edges[0]?.to, "ann");
+    assert.equal(graph.history("a").length, length);
+  });
+
+  test("a renew after a reserve is not below what an extend gave, before or meanwhile", () => {
+    const graph = graphOf("a");
+    graph.claim("ann", "a");
+    const given = endOf(graph.extend("ann", "a", 20));
+    graph.reserve("ann", "a");
+    graph.tick(5);
+    assert.equal(endOf(graph.reserve("ann", "a")), graph.now + 60, "again");
+    assert.equal(endOf(graph.renew("ann", "a")), given);
+    graph.reserve("ann", "a");
+    const reserved = graph.extend("ann", "a", 5);
+    assert.equal(endOf(reserved), graph.now + 60, "the grace window counts until then");
+    assert.ok("cappedTo" in reserved && reserved.cappedTo === null);
+    assert.equal(endOf(graph.renew("ann", "a")), given + 5);
+    assert.equal(graph.node("a")?.claim?.workUntil, undefined);
+  });
+
+  test("whose claim was ended by force learns by whom and why; nobody else does", () => {
+    const graph = graphOf("a");
+    graph.claim("ann", "a");
+    graph.force("a");
+    const told = graph.renew("ann", "a");
+    assert.ok("previous" in told);
+    assert.deepEqual([told.previous?.by, told.previous?.reason, told.previous?.token], ["root", "stuck", 1]);
+    graph.claim("bob", "a");
+    for (const token of [null, 1]) {
+      const after = graph.extendWith("ann", "a", token);
+      assert.ok("previous" in after && after.previous?.by === "root");
+    }
+    for (const [who, token] of [
+      ["cyd", null],
+      ["ann", 7],
+    ] as const) {
+      const other = graph.extendWith(who, "a", token);
+      assert.ok("previous" in other && other.previous === null);
+    }
+  });
+
+  test("a claim moved to another run is history, as is the run of a reservation", () => {
+    const graph = graphOf("a");
+    graph.claim("ann", "a", { session: "s1" });
+    graph.claim("ann", "a", { session: "s2", rebind: true });
+    graph.renew("ann", "a", { session: "s2" });
+    graph.reserve("ann", "a");
+    assert.deepEqual(
+      graph.history("a").map(({ what, session, token }) => [what, session ?? null, token]),
+      [
+        ["created", null, null],
+        ["claimed", "s1", 1],
+        ["rebound", "s2", 1],
+        ["reserved", "s2", 1],
+      ],
+    );
+  });
 });
 
 describe("status", () => {
@@ -214,6 +282,15 @@ describe("status", () => {
     graph.status("ann", "a", "active");
     assert.equal(word(graph.status("root", "a", "abandoned", "no longer wanted")), "ok");
     assert.equal(graph.history("a").at(-1)?.reason, "no longer wanted");
+    assert.deepEqual(
+      graph.history("a").flatMap(({ what, by, token }) => (what === "status" ? [[by, token]] : [])),
+      [
+        ["ann", 1],
+        ["ann", null],
+        ["root", null],
+      ],
+      "a token is that of one's own lease",
+    );
     assert.equal(word(graph.renew("ann", "a")), "lease_lost");
   });
 
@@ -252,7 +329,7 @@ describe("edges", () => {
     assert.equal(word(graph.edge("add", "a", "assigned", "cyd")), "assigned_to_other");
     assert.equal(word(graph.claim("ann", "a")), "claimed added", "an edge is no lease");
     assert.equal(word(graph.edge("remove", "a", "assigned", "ann")), "already_claimed");
-    assert.equal(graph.history("a").at(-1)?.what, "taken_over");
+    assert.equal(graph.history("a").at(-1)?.what, "claimed", "nobody had carried it");
   });
 
   test("a node takes no more than its share", () => {
@@ -341,4 +418,44 @@ test("a policy must fit together", () => {
     rulesOf({ ...nodes, types: { note: { statuses: { kept: "terminal" } } } }, "note")?.isWork,
     false,
   );
+});
+
+describe("a type that the policy drops, or makes a record", () => {
+  for (const [what, becomes] of [
+    ["dropped", null],
+    ["a record", { statuses: { kept: "terminal" as const } }],
+  ] as const) {
+    const end = becomes === null ? "done" : "kept";
+
+    test(`${what}: its open nodes can still be taken, kept and ended`, () => {
+      const graph = graphOf();
+      graph.create("old", { type: "question" });
+      graph.create("held", { type: "question" });
+      graph.claim("ann", "held");
+      graph.tick(1);
+      graph.create("new");
+      graph.setTypes({ question: becomes });
+      assert.equal(word(graph.renew("ann", "held")), "ok");
+      assert.equal(word(graph.extend("ann", "held", 5)), "ok");
+      assert.equal(word(graph.status("ann", "held", end)), "ok");
+      assert.equal(nextOf(graph, "bob"), "old");
+      assert.equal(nextOf(graph, "bob"), "new");
+      assert.equal(word(graph.status("bob", "old", "nonsense")), "unknown_status");
+      assert.equal(word(graph.status("bob", "old", end)), "ok");
+      assert.deepEqual(graph.ready(), []);
+      assert.equal(word(graph.claim("ann", "old")), becomes === null ? "not_ready terminal" : "not_work");
+    });
+  }
+
+  test("its losses count by the space's rules", () => {
+    const graph = graphOf();
+    graph.create("old", { type: "question" });
+    graph.setTypes({ question: null });
+    for (const who of ["ann", "bob", "cyd"]) {
+      graph.claim(who, "old");
+      graph.tick(11);
+      graph.sweep();
+    }
+    assert.equal(word(graph.claim("ann", "old")), "not_ready parked");
+  });
 });

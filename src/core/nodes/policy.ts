@@ -1,5 +1,5 @@
 /** What a space says about its work: how long claims last, which types there are, what their statuses mean. */
-import type { Phase } from "./records.js";
+import type { NodeRecord, Phase } from "./records.js";
 
 /** Durations in ms. */
 export interface ClaimTimes {
@@ -58,16 +58,35 @@ export interface TypeRules extends ClaimTimes {
 
 /** null: there is no such type. */
 export function rulesOf(policy: NodePolicy, type: string): TypeRules | null {
-  if (!Object.hasOwn(policy.types, type)) return null;
-  const own = policy.types[type] as TypePolicy;
-  return {
-    claimTtlMs: own.claimTtlMs ?? policy.claimTtlMs,
-    claimTtlMaxMs: own.claimTtlMaxMs ?? policy.claimTtlMaxMs,
-    reserveGraceMs: own.reserveGraceMs ?? policy.reserveGraceMs,
-    reclaimsMax: own.reclaimsMax ?? policy.reclaimsMax,
-    statuses: own.statuses,
-    isWork: Object.values(own.statuses).some((phase) => phase !== "terminal"),
-  };
+  return Object.hasOwn(policy.types, type) ? filledIn(policy, policy.types[type] as TypePolicy) : null;
+}
+
+const filledIn = (policy: NodePolicy, own: TypePolicy): TypeRules => ({
+  claimTtlMs: own.claimTtlMs ?? policy.claimTtlMs,
+  claimTtlMaxMs: own.claimTtlMaxMs ?? policy.claimTtlMaxMs,
+  reserveGraceMs: own.reserveGraceMs ?? policy.reserveGraceMs,
+  reclaimsMax: own.reclaimsMax ?? policy.reclaimsMax,
+  statuses: own.statuses,
+  isWork: Object.values(own.statuses).some((phase) => phase !== "terminal"),
+});
+
+/** What the usual words mean, for nodes of a type that the policy has no more. */
+const usualStatuses: TypePolicy["statuses"] = Object.assign(
+  {},
+  ...Object.values(nodePolicyDefault.types).map(({ statuses }) => statuses),
+);
+
+/**
+ * The rules for one node, whatever became of its type. Its last status keeps its meaning until the next one, so what is
+ * not over can be claimed, kept and ended though the policy made its type a record, or dropped it: a node that stands in
+ * the queue and cannot be taken would stop everybody.
+ */
+export function rulesFor(policy: NodePolicy, node: Pick<NodeRecord, "type" | "status" | "phase">): TypeRules {
+  const rules = rulesOf(policy, node.type);
+  const isOpen = node.phase !== "terminal";
+  if (rules !== null) return isOpen && !rules.isWork ? { ...rules, isWork: true } : rules;
+  const statuses = { ...usualStatuses, [node.status]: node.phase };
+  return { ...filledIn(policy, { statuses }), isWork: true };
 }
 
 export const phaseOf = (rules: TypeRules, status: string): Phase | null =>

@@ -45,8 +45,8 @@ export interface NodeClaim {
   readonly dispatch: string | null;
   /** Kept without heartbeats for the grace window. */
   readonly reserved: boolean;
-  /** The end that extends gave it, which outlasts a reservation; null: none did. */
-  readonly extendedTo: number | null;
+  /** While it is reserved: until when it lasts at least once the work is taken up again, which an extend may have given. */
+  readonly workUntil?: number;
 }
 
 export interface NodeRecord {
@@ -84,6 +84,7 @@ export const historyKinds = [
   "updated",
   "claimed",
   "taken_over",
+  "rebound",
   "reserved",
   "released",
   "lapsed",
@@ -112,7 +113,7 @@ export interface HistoryRecord {
   readonly reason?: string;
   readonly status?: { readonly from: string; readonly to: string };
   readonly edge?: { readonly type: EdgeType; readonly to: string };
-  /** Of a takeover: whose edge it was, and the last token that carrier lost, if it is known. */
+  /** Of a takeover: whose claim had written the edge, and the last token that carrier lost, if it is known. */
   readonly from?: { readonly by: string; readonly token: number | null };
 }
 

@@ -1,4 +1,5 @@
 /** Everything that a call on the work graph can be refused for, as one union of values. */
+import type { Ended } from "../records.js";
 import type { Holding, Refusal } from "../refusal.js";
 import type { EdgeType, NodeRecord } from "./records.js";
 
@@ -12,7 +13,13 @@ export type NodeRefusal =
   | { readonly refused: "unknown_node"; readonly id: string }
   | { readonly refused: "node_exists"; readonly id: string }
   | { readonly refused: "unknown_type"; readonly type: string; readonly known: readonly string[] }
-  | { readonly refused: "unknown_status"; readonly status: string; readonly known: readonly string[] }
+  | {
+      readonly refused: "unknown_status";
+      readonly status: string;
+      readonly known: readonly string[];
+      /** The node's type, where the policy has it no more. */
+      readonly dropped: string | null;
+    }
   /** A new node begins with something to do, or as a record of what is over. */
   | { readonly refused: "active_at_birth"; readonly status: string }
   | { readonly refused: "revision"; readonly revision: number }
@@ -26,10 +33,11 @@ export type NodeRefusal =
     }
   | {
       readonly refused: "lease_lost";
-      readonly id: string;
+      readonly node: NodeRecord;
       readonly held: NodeHolding | null;
       readonly differs: "token" | "session" | null;
-      readonly now: number;
+      /** How the caller's own last claim ended, if that was the last one. */
+      readonly previous: Ended | null;
     }
   | {
       readonly refused: "not_ready";

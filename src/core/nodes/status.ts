@@ -8,9 +8,9 @@ import { nodeKey } from "../keys.js";
 import { endLease } from "../lease.js";
 import type { Policy } from "../limits.js";
 import { type ClaimCall, type Claimed, claimNode, isForeignRun } from "./claim.js";
-import { saveNode, touchNode } from "./node.js";
-import { type NodeNow, nodeNow } from "./node-now.js";
-import { phaseOf } from "./policy.js";
+import { policyOf, saveNode, touchNode } from "./node.js";
+import { leaseLost, meansAnother, type NodeNow, nodeNow } from "./node-now.js";
+import { phaseOf, rulesOf } from "./policy.js";
 import type { NodeRecord, Phase } from "./records.js";
 import type { NodeRefusal } from "./refusal.js";
 
@@ -37,18 +37,13 @@ export function decideStatus(
     const now = nodeNow(draft, call.space, call.id);
     if ("refused" in now) return now;
     const { rules, node } = now;
-    if (rules === null) return { refused: "not_work", id: node.id, type: node.type };
     const phase = phaseOf(rules, call.status);
-    if (phase === null)
-      return { refused: "unknown_status", status: call.status, known: Object.keys(rules.statuses) };
-    if (call.token !== null && call.token !== now.held?.node.claim.token)
-      return {
-        refused: "lease_lost",
-        id: call.id,
-        held: now.held,
-        differs: now.held === null ? null : "token",
-        now: draft.now,
-      };
+    if (phase === null) {
+      const isDropped = rulesOf(policyOf(draft, call.space), node.type) === null;
+      const known = Object.keys(rules.statuses);
+      return { refused: "unknown_status", status: call.status, known, dropped: isDropped ? node.type : null };
+    }
+    if (meansAnother(call, now)) return leaseLost(now, call, "token");
     if (phase === "terminal") return finish(draft, call, now);
     const after = setStatus(draft, node, call, phase);
     if (phase === "planned") return { node: after, claim: null };
@@ -66,7 +61,8 @@ function finish(draft: Draft, call: StatusCall, { node, lock, held }: NodeNow): 
       return { refused: "already_claimed", held, differs: "session" };
     if (!isMine && !(call.mayForce && call.reason !== null))
       return { refused: "already_claimed", held, differs: null };
-    token = held.node.claim.token;
+    // Of another's, the entry of the force says it.
+    if (isMine) token = held.node.claim.token;
     const end = { at: draft.now, event: "released" as const };
     if (isMine) endLease(draft, lock, "released", { ...end, clean: true });
     else endLease(draft, lock, "forced", { ...end, by: call.principal, reason: call.reason ?? "" });
@@ -81,7 +77,7 @@ function setStatus(
   node: NodeRecord,
   call: StatusCall,
   phase: Phase,
-  token = node.claim?.token ?? null,
+  token = node.claim?.by === call.principal ? node.claim.token : null,
 ): NodeRecord {
   if (node.status === call.status && node.phase === phase) return node;
   const after = saveNode(

@@ -6,6 +6,8 @@ import { nearest } from "../../core/nearest.js";
 import { nodeIdOf } from "../../core/nodes/node.js";
 import type { NodeRecord } from "../../core/nodes/records.js";
 import type { NodeHolding, NodeRefusal, NodeRefusalCode } from "../../core/nodes/refusal.js";
+import type { Ended } from "../../core/records.js";
+import { hasRole } from "../../service/identity.js";
 import type { Answer } from "./answer.js";
 import type { Call } from "./call.js";
 import { leaseView, seesNode } from "./node-views.js";
@@ -39,6 +41,68 @@ const lostBy = {
   token: "The token that you sent is not that of the live lease: the claim that you mean is over.",
   session: "The lease is bound to another run of yours than the one you name.",
 } as const;
+
+/** How the caller's own claim ended. By force: who did it, and why. */
+function howItEnded(call: Call, { token, endedAt, how, by, reason }: Ended): string {
+  const at = call.desk.present.instants.text(endedAt);
+  const ended = how === "expired" ? `ran out at ${at}` : `was released at ${at}`;
+  return how === "forced"
+    ? `Your claim (token ${token}) was ended by ${by ?? "an admin"} at ${at}: ${reason ?? "no reason given"}.`
+    : `Your claim (token ${token}) ${ended}.`;
+}
+
+function whatNow({ id, status, phase, parked }: NodeRecord): string {
+  if (phase === "terminal") return `${id} is ${status}: there is nothing left to do.`;
+  return parked === null ? "Claim it again to go on." : `It is parked now: ${parked.reason}.`;
+}
+
+function leaseLost({ node, held, differs, previous }: Of<"lease_lost">, call: Call): Answer {
+  const ended = previous === null ? "" : `${howItEnded(call, previous)} `;
+  const details = {
+    ...(differs === null ? {} : { differs }),
+    ...(previous === null ? {} : { previous: call.desk.present.previous(previous) }),
+  };
+  if (held === null)
+    return nodeProblem(
+      "lease_lost",
+      `You hold no claim of ${node.id}, and nobody is on it now. ${ended}${stop} ${whatNow(node)}`,
+      { details },
+    );
+  const why = differs === null ? "" : `${lostBy[differs]} `;
+  return nodeProblem(
+    "lease_lost",
+    `${why}${ended}${onIt(call, held)} ${differs === "session" ? "Leave the work to that run." : stop}`,
+    { holder: leaseView(call, held), details },
+  );
+}
+
+function alreadyClaimed({ held, differs }: Of<"already_claimed">, call: Call): Answer {
+  return nodeProblem(
+    "already_claimed",
+    `${onIt(call, held)} ${differs === null ? wayOut(call, held) : ownRun[differs]}`,
+    { ...holderOf(call, held), ...(differs === null ? {} : { details: { differs } }) },
+  );
+}
+
+/** What whoever is refused can do: wait, let go of it itself, or have it ended. */
+function wayOut(call: Call, { node: { id, claim } }: NodeHolding): string {
+  if (claim.by === call.identity.principal)
+    return `That is your own claim, and the edge goes with it: end both with POST /v1/nodes/${id}/release.`;
+  return hasRole(call.identity, "admin")
+    ? `Take other work, or try again then. As an admin you may set a terminal status with a reason, or free it with DELETE /locks/node:${id} and a reason.`
+    : `Take other work, or try again then; if nobody works on it any more, an admin frees it with DELETE /locks/node:${id}.`;
+}
+
+function unknownStatus({ status, known, dropped }: Of<"unknown_status">): Answer {
+  const type = dropped === null ? "this type" : `this node: the policy has no type ${dropped} any more`;
+  return nodeProblem(
+    "invalid_node",
+    `There is no status ${status} for ${type}${didYouMean(status, known)}.`,
+    {
+      details: { known },
+    },
+  );
+}
 
 function didYouMean(word: string, known: readonly string[]): string {
   const near = nearest(word, known);
@@ -93,10 +157,7 @@ const table = {
         details: { known },
       },
     ),
-  unknown_status: ({ status, known }) =>
-    nodeProblem("invalid_node", `There is no status ${status} for this type${didYouMean(status, known)}.`, {
-      details: { known },
-    }),
+  unknown_status: unknownStatus,
   active_at_birth: ({ status }) =>
     nodeProblem(
       "invalid_node",
@@ -109,24 +170,12 @@ const table = {
       { details: { revision } },
     ),
   not_work: ({ id, type }) =>
-    nodeProblem("invalid_node", `${id} is a ${type}, which is no work: nobody can be on it.`),
-  already_claimed: ({ held, differs }, call) =>
     nodeProblem(
-      "already_claimed",
-      `${onIt(call, held)} ${differs === null ? "Take other work, or try again then." : ownRun[differs]}`,
-      { ...holderOf(call, held), ...(differs === null ? {} : { details: { differs } }) },
+      "invalid_node",
+      `${id} is of type ${type}, which is a record, not work: nobody can be on it.`,
     ),
-  lease_lost: ({ id, held, differs }, call) =>
-    held === null
-      ? nodeProblem(
-          "lease_lost",
-          `You hold no claim of ${id}, and nobody is on it now. ${stop} Claim it again to go on.`,
-        )
-      : nodeProblem(
-          "lease_lost",
-          `${differs === null ? "" : `${lostBy[differs]} `}${onIt(call, held)} ${differs === "session" ? "Leave the work to that run." : stop}`,
-          { holder: leaseView(call, held), ...(differs === null ? {} : { details: { differs } }) },
-        ),
+  already_claimed: alreadyClaimed,
+  lease_lost: leaseLost,
   not_ready: notReady,
   not_parked: ({ id }) => nodeProblem("conflict", `${id} is not parked: there is nothing to put back.`),
   edge_to_itself: ({ type }) => nodeProblem("invalid_node", `An edge (${type}) cannot lead to its own node.`),
@@ -162,12 +211,16 @@ const table = {
         details: { revision },
       },
     ),
-  request_spent: ({ name }) =>
-    nodeProblem(
+  request_spent: ({ name, leaseId, previous }, call) => {
+    const id = nodeIdOf(name) ?? name;
+    const own = previous?.leaseId === leaseId ? previous : null;
+    const ended = own === null ? "That claim is over." : howItEnded(call, own);
+    return nodeProblem(
       "lease_lost",
-      `This request id was granted ${nodeIdOf(name) ?? name}, and that claim is over. ${stop} Use a new request id to claim again.`,
-      { details: { node_id: nodeIdOf(name) ?? name } },
-    ),
+      `This request id was granted ${id}. ${ended} ${stop} Use a new request id to claim again.`,
+      { details: { node_id: id, ...(own === null ? {} : { previous: call.desk.present.previous(own) }) } },
+    );
+  },
   request_reused: () =>
     nodeProblem(
       "conflict",
