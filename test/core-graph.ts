@@ -148,7 +148,7 @@ export class Graph {
     );
     const values = { ...graphPolicy.nodes, types: Object.fromEntries(types) as NodePolicy["types"] };
     const revision = this.world.record(policyKey(space))?.revision ?? 0;
-    const call = { space, principal: "root", revision, values };
+    const call = { space, principal: "root", revision, values, auditId: `policy-${revision}`, wallAt: 0 };
     return this.#step([], (view, policy) => decideSetPolicy(view, call, policy));
   }
 

@@ -59,7 +59,7 @@ describe("create and read", () => {
     ["an id with a dot", { id: "a.b" }, /no node's id/],
     ["an empty id", { id: "" }, /^id /],
     ["a long id", { id: "a".repeat(129) }, /^id /],
-    ["an id that is a number", { id: 5 }, /^id must be string/],
+    ["an id that is a number", { id: 5 }, /^id must be a string/],
     ["no id", { id: undefined }, /^id is missing/],
     ["no title", { title: undefined }, /^title is missing/],
     ["an empty title", { title: "" }, /^title /],
@@ -186,7 +186,7 @@ describe("list", () => {
     assert.deepEqual(await of({ type: "issue" }), [1, 3, 5]);
     assert.deepEqual(await of({ type: "task", status: "open" }), [0, 2, 6]);
     assert.deepEqual(await of({ status: "done" }), [4]);
-    assert.deepEqual(await of({ type: "nothing" }), []);
+    assert.deepEqual(await of({ type: "note" }), []);
     const [third] = (await list({ prefix: `${prefix}-2` })).nodes;
     assert.equal(third?.lease?.by, "runner-1");
   });
@@ -405,7 +405,7 @@ describe("policy", () => {
     const bad: readonly (readonly [object, RegExp])[] = [
       [{ claim_ttl: 5000 }, /did you mean claim_ttl_ms/],
       [{ claim_ttl_ms: 999 }, /claim_ttl_ms must be at least 1000/],
-      [{ claim_ttl_ms: "5000" }, /claim_ttl_ms must be integer/],
+      [{ claim_ttl_ms: "5000" }, /claim_ttl_ms must be a whole number/],
       [{ claim_ttl_max_ms: 604_800_001 }, /claim_ttl_max_ms must be at most/],
       [{ reclaims_max: -1 }, /reclaims_max must be at least 0/],
       [{ claim_ttl_ms: 600_000, claim_ttl_max_ms: 300_000 }, /claim_ttl_ms .*above claim_ttl_max_ms/],

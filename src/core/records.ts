@@ -135,7 +135,15 @@ export interface TokenNameRecord {
   readonly id: string;
 }
 
-export type AuditAction = "force_release" | "token_create" | "token_revoke" | "token_rotate" | "restore";
+export const auditActions = [
+  "force_release",
+  "token_create",
+  "token_revoke",
+  "token_rotate",
+  "restore",
+  "policy_set",
+] as const;
+export type AuditAction = (typeof auditActions)[number];
 
 export interface AuditRecord {
   readonly kind: "audit";

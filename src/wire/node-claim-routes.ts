@@ -129,7 +129,10 @@ function queueRoutes(limits: WireLimits): Route[] {
       description:
         "Open work by rank: priority, then how much it blocks, then age. What is leased to others is counted in `hidden`. With `assignee` what a principal carries, with its leases.",
       query: queueQuery(limits),
-      replies: { 200: { description: "One page, the best first.", schema: Queue } },
+      replies: {
+        200: { description: "One page, the best first.", schema: Queue },
+        422: nodeProblem("`invalid_node`: nothing was found, and the policy has no such type."),
+      },
     },
     {
       ...taking,
@@ -154,7 +157,7 @@ function queueRoutes(limits: WireLimits): Route[] {
       names: "nodes",
       path: "/v1/queue/claim",
       summary: "Claim many nodes",
-      description: "Each for itself; each has its own result.",
+      description: "Each for itself; each has its own result, an id that is given twice one.",
       headers: ["Idempotency-Key"],
       body: claimNodesRequest(limits),
       replies: { 200: { description: "One result for each.", schema: NodesClaimed } },

@@ -6,6 +6,8 @@ import { choice, expiresInMs, fencingToken, instant, nullable, reply } from "./f
 
 /** Ids, types and statuses. They stand in paths, names and indexes, so they are few characters and need no encoding. */
 export const nodeWordPattern = "^[a-z0-9][a-z0-9-]*$";
+/** Labels: shown in messages and tables as they are. */
+export const printablePattern = "^[ -~]+$";
 /** A principal is a bearer token's name. */
 export const principalPattern = "^[A-Za-z0-9._-]{1,64}$";
 
@@ -67,7 +69,7 @@ export const edgeTypeField = choice(
 export const phaseField = choice(phases, "What a status means: not begun, in work, or over.");
 
 const label = (description: string) =>
-  Type.String({ minLength: 1, maxLength: labelCharsMax, pattern: "^[ -~]+$", description });
+  Type.String({ minLength: 1, maxLength: labelCharsMax, pattern: printablePattern, description });
 
 /** The caller's run. */
 export const sessionField = label(

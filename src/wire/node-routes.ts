@@ -86,7 +86,10 @@ function wholeNodes(limits: WireLimits): Route[] {
       description: "Nodes that the token's scopes allow, by id, a page at a time.",
       names: "prefix",
       query: listNodesQuery(limits),
-      replies: { 200: { description: "One page.", schema: NodeList } },
+      replies: {
+        200: { description: "One page.", schema: NodeList },
+        422: nodeProblem("`invalid_node`: nothing was found, and the policy has no such type or status."),
+      },
     },
     {
       ...looking,

@@ -3,6 +3,7 @@
  * Backup and metrics are streams and text, so they have no schema here.
  */
 import Type, { type Static } from "typebox";
+import { auditActions } from "../core/records.js";
 import {
   choice,
   fencingToken,
@@ -58,8 +59,8 @@ export const AuditEntry = reply("AuditEntry", {
   id: Type.String(),
   at: instant,
   principal: Type.String({ description: "Who did it." }),
-  action: choice(["force_release", "token_create", "token_revoke", "token_rotate", "restore"]),
-  subject: Type.String({ description: "What it was done to: a lock's or a token's name." }),
+  action: choice(auditActions),
+  subject: Type.String({ description: "What it was done to: a lock's or a token's name, or `policy`." }),
   reason: nullable(Type.String()),
   space: Type.String(),
   token: Type.Optional(nullable(fencingToken)),

@@ -12,7 +12,7 @@ import type { Holding } from "../refusal.js";
 import { nodeIdOf, nodeLeaseName, saveNode, touchNode } from "./node.js";
 import { leaseLost, meansAnother, type NodeNow, nodeNow } from "./node-now.js";
 import type { TypeRules } from "./policy.js";
-import { assigneeOf, isBlocked } from "./rank.js";
+import { assigneeOf, isBlocked, isCarried } from "./rank.js";
 import type { Edge, NodeClaim, NodeRecord } from "./records.js";
 import type { NodeHolding, NodeRefusal } from "./refusal.js";
 
@@ -101,8 +101,7 @@ function takeNode(draft: Draft, call: ClaimCall, { node, lock }: NodeNow, rules:
   const granted = grant(draft, lock, leaseClaim(call, rules));
   const { token } = granted.lock;
   const carrier = assigneeOf(node);
-  // An edge that somebody else wrote names who should carry it: nobody has, so there is nothing to take over.
-  const isTakeover = carrier !== null && carrier !== principal && isOwnEdge(node);
+  const isTakeover = carrier !== null && carrier !== principal && isCarried(node);
   const claim: NodeClaim = { by: principal, token, since: draft.now, session, dispatch, reserved: false };
   const lost = node.carriers.findLast(({ by }) => by === carrier);
   const after = saveNode(
@@ -124,9 +123,6 @@ function takeNode(draft: Draft, call: ClaimCall, { node, lock }: NodeNow, rules:
     holding: granted,
   };
 }
-
-const isOwnEdge = ({ edges }: NodeRecord): boolean =>
-  edges.some(({ type, to, by }) => type === "assigned" && to === by);
 
 const leaseClaim = (call: ClaimCall, rules: TypeRules): Claim => ({
   space: call.space,

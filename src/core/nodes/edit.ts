@@ -1,7 +1,7 @@
 /** Nodes as such: create, read, change, give back what was parked; and the policy of their space. */
 import type { Decision, View } from "../decision.js";
 import { deciding } from "../draft.js";
-import { nodeKey, policyKey } from "../keys.js";
+import { auditKey, nodeKey, policyKey } from "../keys.js";
 import type { Policy } from "../limits.js";
 import { policyOf, saveNode } from "./node.js";
 import { type NodeNow, nodeNow } from "./node-now.js";
@@ -151,9 +151,12 @@ export interface PolicyChange {
   /** As it was read. */
   readonly revision: number;
   readonly values: NodePolicy;
+  readonly auditId: string;
+  /** For the audit: the wall clock's time of the call. */
+  readonly wallAt: number;
 }
 
-/** Nodes keep what their status meant when they got it, until their next one. */
+/** Nodes keep what their status meant when they got it, until their next one. Who changed the rules is in the audit. */
 export function decideSetPolicy(
   view: View,
   call: PolicyChange,
@@ -172,6 +175,19 @@ export function decideSetPolicy(
       at: draft.now,
     };
     draft.put(key, record);
+    draft.put(auditKey(call.space, call.auditId), {
+      kind: "audit",
+      id: call.auditId,
+      space: call.space,
+      at: draft.now,
+      wallAt: call.wallAt,
+      principal: call.principal,
+      action: "policy_set",
+      subject: "policy",
+      reason: null,
+      token: null,
+      gcAt: draft.now + policy.auditRetentionMs,
+    });
     return { revision: record.revision, values: record.values };
   });
 }

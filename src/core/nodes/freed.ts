@@ -52,7 +52,7 @@ export function freeNode(draft: Draft, lock: LockRecord, how: EndedHow, end: Lea
     saveNode(draft, node, { ...free, lapses, carriers }, lost);
     return;
   }
-  const reason = `lost ${lapses} times without a clean release`;
+  const reason = `lost ${lapses === 1 ? "once" : `${lapses} times`} without a clean release`;
   saveNode(draft, node, { ...free, lapses, carriers, parked: { at: draft.now, reason } }, lost, {
     what: "parked",
     by: claim.by,

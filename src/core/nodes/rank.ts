@@ -23,6 +23,10 @@ export const isReady = (node: NodeRecord): boolean =>
 export const assigneeOf = (node: NodeRecord): string | null =>
   node.edges.find((edge) => edge.type === "assigned")?.to ?? null;
 
+/** Its assignee took it: an edge that somebody else wrote says who should, not who did. */
+export const isCarried = (node: NodeRecord): boolean =>
+  node.edges.some(({ type, to, by }) => type === "assigned" && to === by);
+
 /** Prefix of the ready index: one type, or null for all of them. */
 export const readyPrefix = (space: string, type: string | null): string => `${space}/${type ?? ""}/`;
 export const takenPrefix = (space: string, type: string | null): string =>

@@ -54,7 +54,7 @@ export function nameOf(call: Call, raw: string, use: NameUse): string {
   if (use === "write" && node !== null)
     return refuse(
       "forbidden",
-      `${name} is the lease of a node of the work graph. Here it can be read and watched; claim, renew and release it with POST /v1/nodes/${node}/claim, /renew and /release.`,
+      `${name} is the lease of a node of the work graph. Here it can be read and watched; take it with POST /v1/nodes/${node}/claim, and then renew and release it there.`,
     );
   return name;
 }

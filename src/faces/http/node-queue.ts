@@ -21,7 +21,7 @@ import { isTrue, newLeaseId } from "./locks.js";
 import { claimCallOf, claimedView, nodeCallOf } from "./node-claims.js";
 import { claimRefusal, nodeRefusal } from "./node-refusals.js";
 import { leaseView, nodeView, seesNode, whyOf } from "./node-views.js";
-import { nodeIdProblem } from "./nodes.js";
+import { nodeIdProblem, unknownWord } from "./nodes.js";
 import { refuseRevoked, waitOf } from "./waiting-caller.js";
 
 /** Claims read at a time where all of a caller's are renewed. */
@@ -42,6 +42,9 @@ export const listQueue: Handler = async (call) => {
       (type === undefined || node.type === type) &&
       (assignee === undefined || assigneeOf(node) === assignee),
   });
+  const isEmpty = page.nodes.length === 0 && page.next === null && query.cursor === undefined;
+  const unknown = isEmpty ? await unknownWord(call, type) : null;
+  if (unknown !== null) return nodeRefusal(call, unknown);
   // What was taken while the page was made is no longer open.
   const shown = isOpen ? page.nodes.filter(({ held }) => held === null) : page.nodes;
   return ok({
@@ -87,10 +90,9 @@ export const nextWork: Handler = async (call) => {
     type,
     accepts: call.identity.scopes.includes("*") ? null : (id) => seesNode(call, id),
   };
-  // Nobody should wait for what can never come.
-  const unknown = wait_seconds === 0 ? null : await unknownType(call, type);
-  if (unknown !== null) return nodeRefusal(call, unknown);
-  const wait = waitOf(call, wait_seconds);
+  // Nobody should wait for what can never come: of a type that the policy dropped there is only what is left.
+  const isHopeless = wait_seconds !== 0 && (await unknownWord(call, body.type)) !== null;
+  const wait = waitOf(call, isHopeless ? 0 : wait_seconds);
   const outcome = await found(call, ask, wait);
   if ("refused" in outcome) return claimRefusal(call, outcome);
   if ("empty" in outcome) return noWork(call, type);
@@ -116,15 +118,9 @@ async function found(call: Call, ask: NextAsk, wait: Wait | null): Promise<NextO
 }
 
 async function noWork(call: Call, type: string | null): Promise<Answer> {
-  const unknown = await unknownType(call, type);
+  const unknown = await unknownWord(call, type ?? undefined);
   if (unknown !== null) return nodeRefusal(call, unknown);
   return ok({ ok: true, status: "empty", lease: null, ...(await hiddenWork(call, type)) });
-}
-
-async function unknownType(call: Call, type: string | null): Promise<NodeRefusal | null> {
-  if (type === null) return null;
-  const { types } = (await call.desk.nodes.lookPolicy(call.space)).values;
-  return Object.hasOwn(types, type) ? null : { refused: "unknown_type", type, known: Object.keys(types) };
 }
 
 /** One result for each id, in the order asked: what is no id, or not the token's to touch, is refused for itself. */

@@ -94,13 +94,11 @@ function wayOut(call: Call, { node: { id, claim } }: NodeHolding): string {
 }
 
 function unknownStatus({ status, known, dropped }: Of<"unknown_status">): Answer {
-  const type = dropped === null ? "this type" : `this node: the policy has no type ${dropped} any more`;
+  const gone = dropped === null ? "" : ` The policy has no type ${dropped} any more: its nodes take these.`;
   return nodeProblem(
     "invalid_node",
-    `There is no status ${status} for ${type}${didYouMean(status, known)}.`,
-    {
-      details: { known },
-    },
+    `There is no status ${status} here${didYouMean(status, known)}.${gone}`,
+    { details: { known } },
   );
 }
 
@@ -147,7 +145,7 @@ const table = {
   node_exists: ({ id }) =>
     nodeProblem(
       "conflict",
-      `There is a node ${id} already. Read it with GET /v1/nodes/${id}, change it with PUT, or choose another id.`,
+      `There is a node ${id} already. Read it with GET /v1/nodes/${id}, change it with PUT /v1/nodes/${id}, or choose another id.`,
     ),
   unknown_type: ({ type, known }) =>
     nodeProblem(

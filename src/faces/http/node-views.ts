@@ -1,7 +1,7 @@
 /** Nodes, their leases and their history as strangers see them: never a lease id, nor a node that scopes do not cover. */
 import { nodeLeaseName } from "../../core/nodes/node.js";
 import type { NodeNow } from "../../core/nodes/node-now.js";
-import { assigneeOf } from "../../core/nodes/rank.js";
+import { assigneeOf, isCarried } from "../../core/nodes/rank.js";
 import type { HistoryRecord, NodeRecord } from "../../core/nodes/records.js";
 import type { NodeHolding } from "../../core/nodes/refusal.js";
 import { mayTouch } from "../../service/identity.js";
@@ -72,7 +72,8 @@ export function whyOf(call: Call, { node, held }: NodeNow): string[] {
   if (node.blocking > 0) why.push(`blocks ${node.blocking}`);
   why.push(`open for ${ageText(Math.max(0, call.desk.leases.store.now() - node.createdAt))}`);
   const carrier = assigneeOf(node);
-  if (carrier !== null && held === null) why.push(`last carried by ${carrier}`);
+  if (carrier !== null && held === null)
+    why.push(`${isCarried(node) ? "last carried by" : "assigned to"} ${carrier}`);
   if (node.lapses > 0) why.push(node.lapses === 1 ? "lost once" : `lost ${node.lapses} times`);
   return why;
 }

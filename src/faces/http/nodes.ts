@@ -2,6 +2,8 @@
 import { nodeIdMax } from "../../core/limits.js";
 import { isNodeId } from "../../core/nodes/node.js";
 import { type EdgeType, edgeTypes } from "../../core/nodes/records.js";
+import type { NodeRefusal } from "../../core/nodes/refusal.js";
+import { newId } from "../../service/bearer.js";
 import { allNodes } from "../../service/nodes.js";
 import { principalPattern } from "../../wire/node-fields.js";
 import { policyJson, readPolicy, type SetPolicyRequest } from "../../wire/node-policy.js";
@@ -92,11 +94,34 @@ export const listNodes: Handler = async (call) => {
       (type === undefined || node.type === type) &&
       (status === undefined || node.status === status),
   });
+  const isEmpty = page.nodes.length === 0 && page.next === null && cursor === undefined;
+  const unknown = isEmpty ? await unknownWord(call, type, status) : null;
+  if (unknown !== null) return nodeRefusal(call, unknown);
   return ok({
     nodes: page.nodes.map(({ node, held }) => nodeView(call, node, held)),
     next_cursor: toCursor(call, page.next),
   });
 };
+
+/**
+ * A type or a status that the policy does not have. Nodes may have it all the same, from before it was changed: only where
+ * nothing was found it is more likely a slip than a question.
+ */
+export async function unknownWord(
+  call: Call,
+  type: string | undefined,
+  status?: string,
+): Promise<NodeRefusal | null> {
+  if (type === undefined && status === undefined) return null;
+  const { types } = (await call.desk.nodes.lookPolicy(call.space)).values;
+  if (type !== undefined && !Object.hasOwn(types, type))
+    return { refused: "unknown_type", type, known: Object.keys(types) };
+  const asked = Object.entries(types).filter(([name]) => type === undefined || name === type);
+  const known = [...new Set(asked.flatMap(([, { statuses }]) => Object.keys(statuses)))];
+  return status === undefined || known.includes(status)
+    ? null
+    : { refused: "unknown_status", status, known, dropped: null };
+}
 
 /** The other end of an edge: a principal, or a node that this token may touch as well. */
 function edgeEnd(call: Call, type: EdgeType, to: string): string {
@@ -185,6 +210,8 @@ export const setPolicy: Handler = async (call) => {
     principal: identity.principal,
     revision,
     values: read.values,
+    auditId: newId("au"),
+    wallAt: call.desk.present.instants.wall(),
   });
   if ("refused" in outcome) return nodeRefusal(call, outcome);
   return ok({ revision: outcome.revision, ...policyJson(outcome.values) });

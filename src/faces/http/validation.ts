@@ -5,7 +5,7 @@
 import { Ajv, type ValidateFunction } from "ajv";
 import { nearest } from "../../core/nearest.js";
 import { EmptyRequest } from "../../wire/fields.js";
-import { judgedFields } from "../../wire/node-fields.js";
+import { judgedFields, printablePattern } from "../../wire/node-fields.js";
 import type { Route } from "../../wire/routes.js";
 import { type Answer, problem } from "./answer.js";
 import { isNodePath, nodeProblem } from "./v1-errors.js";
@@ -108,8 +108,18 @@ function demandOf({ keyword, params, message }: Failure): string {
   if (keyword === "enum") return `must be one of ${(params["allowedValues"] as unknown[]).join(", ")}`;
   if (keyword === "minimum") return `must be at least ${params["limit"]}`;
   if (keyword === "maximum") return `must be at most ${params["limit"]}`;
+  if (keyword === "type") return `must be ${kindOf(String(params["type"]))}`;
+  if (keyword === "pattern" && params["pattern"] === printablePattern)
+    return "must be printable ASCII characters only";
+  const isOne = params["limit"] === 1;
+  if (keyword === "minLength" && isOne) return "must not be empty";
+  if (keyword === "minItems" && isOne) return "must name at least one";
   return message ?? "is not valid";
 }
+
+/** `integer` is a word of schemas. */
+const kindOf = (type: string): string =>
+  type === "integer" ? "a whole number" : /^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`;
 
 /** Whether the body is said to be in another encoding than UTF-8. */
 export const isOtherCharset = (contentType = ""): boolean =>
