@@ -19,6 +19,7 @@ const types = [
   "open",
   "kept",
   "forced",
+  "dropped",
   "apart",
   "left",
   "stopped",
@@ -148,8 +149,28 @@ describe("work", () => {
     });
     await until("it is claimed", async () => (await seen(id))[1] === "runner-1");
     await clients.admin.locks.forceRelease(`node:${id}`, "gone");
-    await assert.rejects(work, (error) => error instanceof LeaseLostError && error.resource === `node:${id}`);
+    await assert.rejects(
+      work,
+      (error) =>
+        error instanceof LeaseLostError &&
+        error.resource === `node:${id}` &&
+        /was ended by operator at .*: gone\./.test(error.message),
+    );
     assert.equal((await seen(id))[0], "open");
+  });
+
+  test("goes on and ends though the policy drops its type meanwhile", async () => {
+    const id = await made("dropped");
+    const { nodes } = clients.admin;
+    await clients.one.nodes.work({ type: "dropped" }, async (claim) => {
+      const policy = await nodes.policy();
+      const { dropped: _, ...others } = policy.types;
+      await nodes.setPolicy(policy.revision, { ...policy, types: others });
+      await delay(ttlMs * 1.2);
+      claim.assertHeld();
+      return "done";
+    });
+    assert.deepEqual(await seen(id), ["done", null, "runner-1"]);
   });
 
   test("the server out of reach: the signal is aborted before another has the node", async () => {

@@ -100,6 +100,35 @@ describe("nodes", () => {
       nodes.work({ max: 1 } as object, () => undefined),
       /nodes\.work: unknown option "max"/,
     );
+    assert.equal(await codeOf(nodes.get("")), "invalid_node");
+  });
+
+  test("a misspelt field is a TypeError that names the right one, before anything is sent", async () => {
+    // Nothing listens there: whatever was sent would be another error.
+    const { nodes } = createClient({ url: "http://127.0.0.1:9", token: "t", retries: 0 });
+    const statuses = { open: "planned", over: "terminal" };
+    for (const [call, says] of [
+      [
+        () => nodes.create({ id: "t", type: "task", titel: "t" } as never),
+        /create: .*"titel": did you mean title/,
+      ],
+      [() => nodes.create(null as never), /create: give the fields as an object: got null/],
+      [() => nodes.update("t", 1, { prioriti: "p1" } as never), /update: .*did you mean priority\?/],
+      [
+        () => nodes.setPolicy(0, { claimTtl: 3000 } as never),
+        /setPolicy: .*"claimTtl": did you mean claimTtlMs/,
+      ],
+      [
+        () => nodes.setPolicy(0, { types: { chore: { statuses, claimTtl: 1 } } } as never),
+        /"claimTtl" in types\.chore: did you mean claimTtlMs/,
+      ],
+      [() => nodes.work({ type: "task" }, undefined as never), /nodes\.work: .*a function of the claim/],
+    ] as const)
+      await assert.rejects(
+        call,
+        (error) => error instanceof TypeError && says.test(error.message),
+        says.source,
+      );
   });
 
   test("an error has the server's words and its request's trace id", async () => {
@@ -148,7 +177,11 @@ describe("claims", () => {
     assert.ok((await errorOf(nodes.claim("runs", { session: "run-2" }))) instanceof HeldError);
     assert.ok((await errorOf(nodes.claim("runs", { dispatch: "d2" }))) instanceof HeldError);
     assert.ok((await errorOf(nodes.renew("runs", { session: "run-2" }))) instanceof LeaseLostError);
-    assert.ok((await errorOf(nodes.renew("runs", { token: lease.token + 1 }))) instanceof LeaseLostError);
+    for (const call of ["claim", "renew", "release"] as const)
+      for (const { nodes: who } of [clients.one, clients.two]) {
+        const stale = await errorOf(who[call]("runs", { token: 99 }));
+        assert.ok(stale instanceof LeaseLostError && stale.by?.principal === "runner-1", call);
+      }
     const moved = await nodes.claim("runs", { session: "run-2", rebind: true });
     assert.deepEqual([moved.lease.session, moved.lease.token], ["run-2", lease.token]);
     assert.equal((await nodes.renew("runs", { session: "run-2", token: lease.token })).status, "renewed");
@@ -228,6 +261,7 @@ describe("the queue", () => {
     const set = await nodes.setPolicy(0, { claimTtlMs: 120_000, types });
     assert.deepEqual([set.revision, set.claimTtlMs, set.types["chore"]], [1, 120_000, types.chore]);
     assert.equal(await codeOf(nodes.setPolicy(0, {})), "conflict");
+    assert.equal((await nodes.setPolicy(1, set)).revision, 2, "as it was read, with its revision");
     await nodes.create({ id: "chore-1", type: "chore", title: "c" });
     assert.ok((await nodes.claim("chore-1")).lease.expiresInMs <= 60_000);
     assert.equal(await nodes.isTerminal("chore", "over"), true);

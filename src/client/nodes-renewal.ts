@@ -21,7 +21,7 @@ export const renewNode = (
 ): Promise<NodeRenewed> =>
   transport.ask<NodeRenewed>({
     method: "POST",
-    path: `/v1/nodes/${segment(nodeId)}/renew`,
+    path: `/v1/nodes/${segment(nodeId, "invalid_node")}/renew`,
     body: { session, token },
     signal,
     resource: leaseNameOf(nodeId),

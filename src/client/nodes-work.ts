@@ -4,6 +4,7 @@
  */
 import { onAbort } from "./aborting.js";
 import { type Duration, toMs } from "./durations.js";
+import { isLoss } from "./errors.js";
 import { HeldLease } from "./held-lease.js";
 import { LeaseState } from "./lease-state.js";
 import type { CallSignal } from "./locks.js";
@@ -60,7 +61,8 @@ export class NodeClaim extends HeldLease {
     this.assertHeld();
     this.letGo(`its status was set to ${status}`);
     await this.#nodes.setStatus(this.node.id, status, this.#proof());
-    if (!isOver) await this.giveBack({});
+    // The policy may have changed meanwhile: if that was the end after all, nothing is left to give back.
+    if (!isOver) await this.giveBack({}).catch(unlessLost);
     this.#isSettled = true;
   }
 
@@ -86,6 +88,10 @@ export class NodeClaim extends HeldLease {
     return { session: this.session ?? undefined, token: this.token };
   }
 }
+
+const unlessLost = (error: unknown): void => {
+  if (!isLoss(error)) throw error;
+};
 
 /** Returns the status that says how it ended, as `done`; nothing: it is handed back. */
 export type WorkTask = (

@@ -39,7 +39,7 @@ import type {
   WorkNode,
 } from "./nodes-replies.js";
 import { type Worked, type WorkOptions, type WorkTask, workOnNext } from "./nodes-work.js";
-import { refuseUnknown } from "./options.js";
+import { refuseUnknown, refuseUnknownFields } from "./options.js";
 import { segment } from "./path.js";
 import { newRequestId } from "./request-id.js";
 import type { CallOptions, Transport } from "./transport.js";
@@ -51,8 +51,9 @@ export class Nodes {
   constructor(readonly transport: Transport) {}
 
   /** Throws `conflict` if the id is in use. */
-  create(node: NewNode, options: CallSignal = {}): Promise<WorkNode> {
+  async create(node: NewNode, options: CallSignal = {}): Promise<WorkNode> {
     refuseUnknown("nodes.create", options);
+    refuseUnknownFields("nodes.create", node);
     const isAsAsked = (found: WorkNode): boolean => found.revision === 1 && hasAll(found, node);
     return this.#changed(
       node.id,
@@ -85,8 +86,14 @@ export class Nodes {
   }
 
   /** `revision`: as the node was read. Throws `conflict` if it has changed since. */
-  update(id: string, revision: number, changes: NodeChanges, options: CallSignal = {}): Promise<WorkNode> {
+  async update(
+    id: string,
+    revision: number,
+    changes: NodeChanges,
+    options: CallSignal = {},
+  ): Promise<WorkNode> {
     refuseUnknown("nodes.update", options);
+    refuseUnknownFields("nodes.update", changes);
     const isAsAsked = (found: WorkNode): boolean => found.revision === revision + 1 && hasAll(found, changes);
     const call = { method: "PUT", path: pathOf(id), body: { revision, ...changes }, ...options } as const;
     return this.#changed(id, call, isAsAsked);
@@ -264,7 +271,12 @@ export class Nodes {
   /** `revision`: as the policy was read. Throws `conflict` if it has changed since (admin). */
   async setPolicy(revision: number, values: PolicyValues, options: CallSignal = {}): Promise<NodePolicy> {
     refuseUnknown("nodes.setPolicy", options);
-    const body = { revision, ...(wireKeys(values) as object) };
+    // A policy as it was read has its revision in it.
+    const { revision: _, ...rules } = Object(values) as PolicyValues & { revision?: number };
+    refuseUnknownFields("nodes.setPolicy", rules);
+    for (const [type, own] of Object.entries(rules.types ?? {}))
+      refuseUnknownFields("nodes.setPolicy", own, ` in types.${type}`);
+    const body = { revision, ...(wireKeys(rules) as object) };
     const call = { method: "PUT", path: "/v1/policy", body, ...options } as const;
     return this.transport.ask<NodePolicy>({ ...call, expects: ["types"] });
   }
@@ -285,6 +297,8 @@ export class Nodes {
    */
   async work(options: WorkOptions, task: WorkTask): Promise<Worked | null> {
     refuseUnknown("nodes.work", options);
+    if (typeof task !== "function")
+      throw new TypeError("nodes.work: the second argument is the work itself, a function of the claim");
     return workOnNext(this, options, task);
   }
 
@@ -295,7 +309,7 @@ export class Nodes {
 
 const nodeFields = ["id", "revision", "edges"] as const;
 
-const pathOf = (id: string): string => `/v1/nodes/${segment(id)}`;
+const pathOf = (id: string): string => `/v1/nodes/${segment(id, "invalid_node")}`;
 
 const codeOf = (error: unknown): string | null => (error instanceof HoldfastError ? error.code : null);
 

@@ -13,10 +13,14 @@ import type {
   HistoryQuery,
   ListNodesQuery,
   ManyOptions,
+  NewNode,
   NodeCallOptions,
+  NodeChanges,
+  PolicyValues,
   QueueQuery,
   StatusOptions,
 } from "./nodes-options.js";
+import type { TypePolicy } from "./nodes-replies.js";
 import type { WorkOptions } from "./nodes-work.js";
 import type { SessionOptions } from "./sessions.js";
 import type { WatchOptions } from "./watch.js";
@@ -107,17 +111,45 @@ const known: { readonly [Call in keyof Calls]: Named<Calls[Call]> } = {
 };
 const onlySignal: Named<CallSignal> = { signal };
 
+/** What the server is told, where that is an argument of its own. */
+interface Told {
+  "nodes.create": NewNode;
+  "nodes.update": NodeChanges;
+  "nodes.setPolicy": PolicyValues;
+}
+
+const content = { title: null, summary: null, priority: null, project: null } as const;
+const times = { claimTtlMs: null, claimTtlMaxMs: null, reserveGraceMs: null, reclaimsMax: null } as const;
+const told: { readonly [Call in keyof Told]: Named<Told[Call]> } = {
+  "nodes.create": { id: null, type: null, status: null, ...content },
+  "nodes.update": content,
+  "nodes.setPolicy": { types: null, ...times },
+};
+const typeTold: Named<TypePolicy> = { statuses: null, ...times };
+
 /** Throws a TypeError that names the option, and the one that was meant. */
 export function refuseUnknown(call: string, options: object): void {
   if (typeof options !== "object" || options === null)
-    throw new TypeError(
-      `${call}: options are an object, as { ttl: "30s" }: got ${options === null ? "null" : `a ${typeof options}`}`,
-    );
+    throw new TypeError(`${call}: options are an object, as { ttl: "30s" }: got ${kindOf(options)}`);
   const names = Object.keys(Object.hasOwn(known, call) ? known[call as keyof Calls] : onlySignal);
-  for (const [option, value] of Object.entries(options)) {
-    if (names.includes(option) || value === undefined) continue;
-    const meant = nearest(option, names);
+  refuseOthers(names, options, (option) => `${call}: unknown option ${option}`);
+}
+
+/** The same of what the server is to be told. `within`: in which part of it, if that is a type's own. */
+export function refuseUnknownFields(call: keyof Told, fields: object, within = ""): void {
+  if (typeof fields !== "object" || fields === null)
+    throw new TypeError(`${call}: give the fields${within} as an object: got ${kindOf(fields)}`);
+  const names = Object.keys(within === "" ? told[call] : typeTold);
+  refuseOthers(names, fields, (field) => `${call}: unknown field ${field}${within}`);
+}
+
+const kindOf = (value: unknown): string => (value === null ? "null" : `a ${typeof value}`);
+
+function refuseOthers(names: readonly string[], given: object, words: (name: string) => string): void {
+  for (const [name, value] of Object.entries(given)) {
+    if (names.includes(name) || value === undefined) continue;
+    const meant = nearest(name, names);
     const advice = meant === undefined ? `there are ${names.join(", ")}` : `did you mean ${meant}?`;
-    throw new TypeError(`${call}: unknown option ${JSON.stringify(option)}: ${advice}`);
+    throw new TypeError(`${words(JSON.stringify(name))}: ${advice}`);
   }
 }
