@@ -2,15 +2,19 @@
 // What a node blocks comes after it. One worker dies in the middle of a node: its claim runs out, and another takes the
 // node over, with a higher fencing token.
 //   HOLDFAST_URL=http://127.0.0.1:4280 HOLDFAST_TOKEN=… node examples/work-graph.mjs
-// Claims last as long as the policy says, 45 minutes by default: to see the takeover sooner, start the server with
-//   HOLDFAST_POLICY_FILE=policy.json, where policy.json is {"claim_ttl_ms": 2000}
+// The crew takes any task there is: use a server, or a space, without work of others. PREFIX=… names the nodes.
+// Claims last as long as the policy says, 45 minutes by default, and nobody waits that long here: then no worker dies.
+// To see the takeover, start the server with HOLDFAST_POLICY_FILE=policy.json, where policy.json is {"claim_ttl_ms": 2000}
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { createClient } from "holdfast/client";
 
-const prefix = process.env.PREFIX ?? "house";
+// Nodes stay when the work is over, so each run has names of its own.
+const prefix = process.env.PREFIX ?? `house-${Date.now().toString(36)}`;
+/** How long a worker waits for work. A claim that is left must run out within that time. */
+const waitMs = 10_000;
 const { nodes } = createClient({
   url: process.env.HOLDFAST_URL ?? "http://127.0.0.1:4280",
   token: process.env.HOLDFAST_TOKEN,
@@ -37,31 +41,43 @@ async function work(name, dies) {
     await sleep(50, undefined, { signal }); // the work; it stops where the claim is lost
     return "done";
   };
-  while ((await nodes.work({ type: "task", session: name, wait: "10s" }, task)) !== null);
+  const options = { type: "task", session: name, wait: waitMs / 1000 };
+  while ((await nodes.work(options, task)) !== null);
   process.disconnect();
 }
 
 async function conduct() {
+  const { claimTtlMs } = await nodes.policy();
   for (const step of Object.keys(plan)) await nodes.create({ id: idOf(step), type: "task", title: step });
   for (const [step, before] of Object.entries(plan))
     for (const earlier of before) await nodes.addEdge(idOf(earlier), "blocks", idOf(step));
   const begun = [];
-  await once(startWorker("dan", begun, "dies"), "exit");
-  const [lost] = begun;
-  console.log(`dan took ${lost.id}, token ${lost.token}, and died`);
+  if (claimTtlMs < waitMs) await loseOne(begun);
+  else
+    console.log(`nobody dies: a claim lasts ${Math.round(claimTtlMs / 1000)} s here, too long to wait for`);
 
+  const [lost] = begun;
   const crew = ["ann", "ben", "cleo"].map((name) => startWorker(name, begun, "lives"));
   await Promise.all(crew.map((worker) => once(worker, "exit")));
-  const again = begun.find(({ id, token }) => id === lost.id && token > lost.token);
-  console.log(again ? `another took it over, token ${again.token}` : "nobody could take it over yet");
-  const order = begun.slice(1).map(({ id }) => id.slice(prefix.length + 1));
-  console.log(
-    `${order.length} of ${Object.keys(plan).length} nodes done, ${order[0]} first, ${order.at(-1)} last`,
-  );
+  if (lost) {
+    const again = begun.find(({ id, token }) => id === lost.id && token > lost.token);
+    console.log(again ? `another took it over, token ${again.token}` : "nobody took it over");
+  }
+  const order = begun.slice(lost ? 1 : 0).map(({ id }) => id.slice(prefix.length + 1));
+  const steps = Object.keys(plan);
+  console.log(`${order.length} of ${steps.length} nodes done, ${order[0]} first, ${order.at(-1)} last`);
+  process.exitCode = order.length === steps.length ? 0 : 1;
+}
+
+async function loseOne(begun) {
+  await once(startWorker("dan", begun, "dies"), "exit");
+  console.log(`dan took ${begun[0].id}, token ${begun[0].token}, and died`);
 }
 
 function startWorker(name, begun, fate) {
-  const worker = fork(fileURLToPath(import.meta.url), ["worker", name, fate]);
+  const worker = fork(fileURLToPath(import.meta.url), ["worker", name, fate], {
+    env: { ...process.env, PREFIX: prefix },
+  });
   worker.on("message", (message) => begun.push(message));
   return worker;
 }
