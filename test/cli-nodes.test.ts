@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { createClient } from "../src/client/entry.js";
 import { eventually, jsonOf, type Lab, openLab } from "./cli-lab.js";
-import { mainFile, temporaryDir } from "./server.js";
+import { adminToken, mainFile, temporaryDir } from "./server.js";
 import type { Ended } from "./system-program.js";
 
 interface Lease {
@@ -79,8 +79,8 @@ holdfast node history story-schema
           `Node claimed\n  Node: story-schema\n  Type: issue\n  Title: The schema\n  Session: agent-7\n  Token: 1\n  Expires: ${instant}`,
           `Claim renewed\n  Node: story-schema\n  Session: agent-7\n  Token: 1\n  Expires: ${instant}`,
           "NODE .*TITLE",
-          "story-api     issue  open .*The API",
-          String.raw`story-schema  issue  open    p1        runner-1 \(agent-7\)  44m         The schema`,
+          "story-api     issue  open .*story-schema +The API",
+          String.raw`story-schema  issue  open    p1        runner-1 \(agent-7\)  44m +The schema`,
           "Status set\n  Node: story-schema\n  Status: resolved",
           "story-api",
           "story-api\n  Title: The API\n  Type: issue\n  Status: open\n  Summary: after the schema",
@@ -166,7 +166,17 @@ holdfast node history story-schema
       ["create No_Id --title x", 2, /"No_Id" is no node's id/],
       ["create x --title x --priority p9", 2, /priority/],
       ["create x", 2, /--title/],
-      ["create first --title x", 4, /There is a node first already.*holdfast node show first/],
+      [
+        "create first --title x",
+        4,
+        /There is a node first already.*holdfast node show first.*node update first/,
+      ],
+      ["create x --title x --type tsak", 2, /no type tsak, did you mean task\?.*holdfast node policy tells/],
+      ["list --type tsak", 2, /no type tsak, did you mean task\?/],
+      ["list --status opne", 2, /no status opne here, did you mean open\?/],
+      ["queue --type tsak", 2, /no type tsak/],
+      ["update first", 2, /say what changes: --title/],
+      ["policy --set nothing.json", 2, /--set nothing.json cannot be read/],
       ["status first dnoe", 2, /did you mean done/],
       ["extend first --by soon", 2, /--by "soon": give a duration/],
       ["renew first --fencing-token x", 2, /--fencing-token x: give the number/],
@@ -184,6 +194,72 @@ holdfast node history story-schema
     await dataOf("unlink first blocks second");
     assert.deepEqual((await shown("second")).blocked_by, []);
     assert.equal((await node("show first", { HOLDFAST_TOKEN: "hf_wrong" })).code, 1);
+  });
+
+  test("an error for programs says each thing once", async () => {
+    const { code, message, details } = jsonOf(await node("show nothing --json")).error;
+    assert.equal(code, "not_found");
+    assert.match(message, /There is no node nothing/);
+    assert.deepEqual(Object.keys(details), ["request_id"]);
+  });
+
+  test("a release after the end keeps who carried it; another's stale token is lost work", async () => {
+    await made("over");
+    await dataOf("claim over");
+    assert.equal((await node("release over --fencing-token 9", two)).code, 4);
+    const stale = await node("release over --fencing-token 9 --json", two);
+    assert.equal(jsonOf(stale).error.code, "lease_lost");
+    await dataOf("status over done");
+    assert.match((await node("release over")).stdout, /^Nothing to release\n/);
+    assert.match((await node("show over")).stdout, /\n {2}Assigned to: runner-1 since /);
+  });
+
+  test("what is held up says by what; an empty queue says where to look", async () => {
+    await made("held-1", " --type question");
+    await made("held-2", " --type question");
+    await dataOf("link held-1 blocks held-2");
+    await dataOf("claim held-1");
+    assert.match((await node("list --prefix held-2")).stdout, /\nheld-2 +question +open +held-1 +held-2\n$/);
+    assert.match(
+      (await node("queue --type question")).stdout,
+      /^Nothing to do\. What is blocked, parked or claimed: holdfast node list\n$/,
+    );
+    await dataOf("reserve held-1");
+    assert.match(
+      (await node("show held-1")).stdout,
+      new RegExp(`Claimed by: runner-1 since ${instant}, reserved until ${instant}, token 1\\n`),
+    );
+    await dataOf("status held-1 answered");
+    await dataOf("status held-2 answered");
+  });
+
+  test("update changes what is said, and removes what is said to be none", async () => {
+    await made("words", " --priority p1 --project one");
+    const { node: changed } = await dataOf<{ node: Record<string, unknown> }>(
+      "update words --title new --priority none --project ",
+    );
+    assert.deepEqual(
+      ["title", "priority", "project", "revision"].map((field) => changed[field]),
+      ["new", undefined, undefined, 2],
+    );
+    assert.match((await node("update words --priority p2")).stdout, /^Node changed\n {2}Node: words\n/);
+    await dataOf("status words done");
+  });
+
+  test("policy shows the rules, and an admin sets them from a file", async () => {
+    const shown = await node("policy");
+    assert.match(shown.stdout, /^Policy\n {2}Revision: 0 \(as the server's.*\n {2}Claims last: 45m\n/);
+    assert.match(shown.stdout, /\n {2}question: open \(planned\), answered \(terminal\)\n/);
+    const file = join(temporaryDir("holdfast-policy-"), "policy.json");
+    const admin = { HOLDFAST_TOKEN: adminToken, HOLDFAST_SPACE: "rules" };
+    writeFileSync(file, '{"claim_ttl": 3000}');
+    const wrong = await node(`policy --set ${file}`, admin);
+    assert.equal(wrong.code, 2, wrong.text);
+    assert.match(wrong.stderr, /"claim_ttl", did you mean claim_ttl_ms\?/);
+    writeFileSync(file, '{"claim_ttl_ms": 3000}');
+    assert.equal((await node(`policy --set ${file}`)).code, 1, "not by a worker");
+    const set = await dataOf<{ revision: number; claim_ttl_ms: number }>(`policy --set ${file}`, admin);
+    assert.deepEqual([set.revision, set.claim_ttl_ms], [1, 3000]);
   });
 
   test("queue --limit says that there is more", async () => {
@@ -262,20 +338,26 @@ describe("holdfast node next", () => {
     await eventually("its claim ran out", async () => (await nodesOf().get("bad")).lease === undefined);
     assert.equal((await lab.holdfast(["node", "next", "--type", "poison"])).code, 75);
     const parked = await lab.holdfast(["node", "queue", "--parked"]);
-    assert.match(parked.stdout, /\nbad +poison +open +lost 1 times without a clean release +eats workers\n$/);
+    assert.match(
+      parked.stdout,
+      /\nbad +poison +open +lost once without a clean release: runner-1 \(token 1\) +eats workers\n$/,
+    );
+    const shown = await lab.holdfast(["node", "show", "bad"]);
+    assert.match(shown.stdout, /\n {2}Parked: lost once without a clean release: runner-1 \(token 1\), at /);
+    assert.match(shown.stdout, /\n {2}Lost: once since its last clean release\n/);
     const refused = await lab.holdfast(["node", "claim", "bad"]);
     assert.equal(refused.code, 4);
     assert.match(
       refused.stderr,
-      /bad is parked since .* UTC: lost 1 times.*holdfast node unpark bad with a reason/,
+      /bad is parked since .* UTC: lost once.*holdfast node unpark bad with a reason/,
     );
     const back = await lab.holdfast(["node", "unpark", "bad", "--reason", "mended"]);
-    assert.match(back.stdout, /^Back in the queue\n {2}Title: eats workers\n/);
+    assert.match(back.stdout, /^Back in the queue\n {2}Node: bad\n {2}Title: eats workers\n/);
     assert.match((await lab.holdfast(["node", "queue", "--parked"])).stdout, /^Nothing is parked\.\n$/);
     const history = await lab.holdfast(["node", "history", "bad"]);
     assert.match(
       history.stdout,
-      / lapsed +runner-1 +1\n.* parked +runner-1 +1 +lost 1 .*\n.* unparked +runner-1 +mended\n$/,
+      / lapsed +runner-1 +1\n.* parked +runner-1 +1 +lost once .*\n.* unparked +runner-1 +mended\n$/,
     );
     await nodesOf().setStatus("bad", "done");
   });

@@ -19,8 +19,13 @@ export function explain(error: unknown, json: boolean): number {
 const linesOf = (error: unknown, message: string): readonly string[] =>
   error instanceof CliError && error.lines.length > 0 ? error.lines : [`holdfast: ${message}`];
 
-const detailsOf = (error: unknown): unknown =>
-  error instanceof CliError ? error.details : error instanceof HoldfastError ? wireFields(error.fields) : {};
+function detailsOf(error: unknown): unknown {
+  if (error instanceof CliError) return error.details;
+  if (!(error instanceof HoldfastError)) return {};
+  // Code and message stand beside the details already.
+  const { code: _code, details: _message, ...fields } = error.fields;
+  return wireFields(fields);
+}
 
 export function codeOf(error: unknown): string {
   if (error instanceof HoldfastError || error instanceof CliError) return error.code;

@@ -101,6 +101,8 @@ export const inCommands = (text: string): string =>
   text
     .replace(/\bPOST \/v1\/nodes\/([a-z0-9-]+)\/([a-z]+)/g, "holdfast node $2 $1")
     .replace(/\bGET \/v1\/nodes\/([a-z0-9-]+)/g, "holdfast node show $1")
+    .replace(/\bPUT \/v1\/nodes\/([a-z0-9-]+)/g, "holdfast node update $1")
+    .replace(/\bGET \/v1\/policy\b/g, "holdfast node policy")
     .replace(/\bPOST \/v1\/queue\/next\b/g, "holdfast node next")
     .replace(/\bPOST \/v1\/nodes\b/g, "holdfast node create")
     .replace(/\brebind: true\b/g, "--rebind");

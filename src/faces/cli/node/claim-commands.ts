@@ -75,7 +75,7 @@ function waitingLine(): (waiting: WaitingForWork) => void {
   return (waiting) => {
     const why =
       waiting.status === "trouble"
-        ? `${waiting.error.message} Trying again.`
+        ? `${waiting.error.message.replace(/ Try again[^.]*\.$/, "")} Trying again.`
         : `nothing is free.${hiddenText(waiting)}`;
     const text = `Waiting for work: ${why}`;
     if (text !== shown) warn(text);

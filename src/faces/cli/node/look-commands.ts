@@ -68,7 +68,9 @@ export async function queueCommand(flags: QueueFlags): Promise<void> {
 
 function emptyText({ assignee, parked }: QueueFlags): string {
   if (parked === true) return "Nothing is parked.";
-  return assignee === undefined ? "Nothing to do." : `Nothing is assigned to ${assignee}.`;
+  return assignee === undefined
+    ? "Nothing to do. What is blocked, parked or claimed: holdfast node list"
+    : `Nothing is assigned to ${assignee}.`;
 }
 
 export async function historyCommand(id: string, flags: NodeFlags): Promise<void> {

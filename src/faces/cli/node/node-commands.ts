@@ -1,4 +1,4 @@
-/** `holdfast node create|link|unlink|unpark`: the graph itself. */
+/** `holdfast node create|update|link|unlink|unpark`: the graph itself. */
 import type { EdgeType, Priority } from "../../../client/nodes-replies.js";
 import { connect } from "../connect.js";
 import { CliError, exitCodes } from "../failure.js";
@@ -27,6 +27,30 @@ export async function createCommand(id: string, flags: CreateFlags): Promise<voi
   const node = await client.nodes.create({ id, type, title, summary, status, priority, project });
   if (flags.json === true) return printReply({ node });
   printLines("Node created", `  Node: ${node.id}`, `  Type: ${node.type}`, `  Status: ${node.status}`);
+}
+
+export interface UpdateFlags extends NodeFlags {
+  readonly title?: string;
+  readonly summary?: string;
+  readonly priority?: string;
+  readonly project?: string;
+}
+
+/** Changes what is said, and nothing that somebody else changed between the look and the write. */
+export async function updateCommand(id: string, flags: UpdateFlags): Promise<void> {
+  const { title, summary, priority, project } = flags;
+  if ([title, summary, priority, project].every((value) => value === undefined))
+    throw new CliError("say what changes: --title, --summary, --priority or --project", exitCodes.usage);
+  const { client } = await connect(flags);
+  const { revision } = await client.nodes.get(id);
+  const node = await client.nodes.update(id, revision, {
+    title,
+    summary: summary === "" ? null : summary,
+    priority: priority === "none" ? null : (priority as Priority | undefined),
+    project: project === "" ? null : project,
+  });
+  if (flags.json === true) return printReply({ node });
+  printLines("Node changed", `  Node: ${id}`, ...nodeLines(node).map((line) => `  ${line}`));
 }
 
 const edgeTypes = ["blocks", "resolves", "relates-to", "assigned"] as const satisfies readonly EdgeType[];
@@ -63,5 +87,5 @@ export async function unparkCommand(id: string, flags: UnparkFlags): Promise<voi
   const { client } = await connect(flags, "server");
   const reply = await client.nodes.unpark(id, flags.reason);
   if (flags.json === true) return printReply(reply);
-  printLines("Back in the queue", ...nodeLines(reply.node).map((line) => `  ${line}`));
+  printLines("Back in the queue", `  Node: ${id}`, ...nodeLines(reply.node).map((line) => `  ${line}`));
 }

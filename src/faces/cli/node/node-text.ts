@@ -3,6 +3,7 @@ import type {
   HistoryEntry,
   NodeEdge,
   NodeLease,
+  Parked,
   QueueItem,
   WorkNode,
 } from "../../../client/nodes-replies.js";
@@ -27,21 +28,34 @@ const nodeColumns: readonly Column[] = [
   { title: "PRIORITY" },
   { title: "HOLDER", widthMin: 8 },
   { title: "EXPIRES IN" },
+  { title: "HELD UP BY", widthMin: 8 },
   { title: "TITLE", widthMin: 8 },
 ];
+
+/** Why nobody can take it now, beside a claim. */
+const heldUpBy = ({ blockedBy, blockersHidden = 0, parked }: WorkNode): string =>
+  [
+    ...(parked === undefined ? [] : ["parked"]),
+    ...blockedBy,
+    ...(blockersHidden === 0 ? [] : [`${blockersHidden} hidden`]),
+  ].join(", ");
 
 export const nodeTable = (nodes: readonly WorkNode[]): string[] =>
   table(
     nodeColumns,
-    nodes.map(({ id, type, status, priority, lease, title }) => [
-      id,
-      type,
-      status,
-      priority ?? "",
-      lease === undefined ? "" : holderText(lease),
-      lease === undefined ? "" : durationText(lease.expiresInMs),
-      title,
-    ]),
+    nodes.map((node) => {
+      const { id, type, status, priority, lease, title } = node;
+      return [
+        id,
+        type,
+        status,
+        priority ?? "",
+        lease === undefined ? "" : holderText(lease),
+        lease === undefined ? "" : durationText(lease.expiresInMs),
+        heldUpBy(node),
+        title,
+      ];
+    }),
   );
 
 const queueColumns: readonly Column[] = [
@@ -63,10 +77,17 @@ export const queueTable = (items: readonly QueueItem[]): string[] =>
       status,
       lease === undefined ? "" : holderText(lease),
       lease === undefined ? "" : durationText(lease.expiresInMs),
-      parked?.reason ?? why.join(", "),
+      parked === undefined ? why.join(", ") : parkedText(parked),
       title,
     ]),
   );
+
+/** With who lost it. */
+const parkedText = ({ reason, carriers }: Parked): string =>
+  carriers.length === 0 ? reason : `${reason}: ${carriersText(carriers)}`;
+
+const carriersText = (carriers: Parked["carriers"]): string =>
+  carriers.map(({ by, token }) => `${by} (token ${token})`).join(", ");
 
 const historyColumns: readonly Column[] = [
   { title: "TIME (UTC)" },
@@ -122,8 +143,8 @@ export function nodeLines(node: WorkNode): string[] {
     ["Summary", node.summary],
     ["Claimed by", lease === undefined ? undefined : claimText(lease)],
     ["Blocked by", [...blockedBy, ...more].join(", ") || undefined],
-    ["Parked", parked === undefined ? undefined : `${parked.reason}, at ${instantText(parked.at)}`],
-    ["Lost", node.reclaims === 0 ? undefined : `${node.reclaims} times since it was last given back`],
+    ["Parked", parked === undefined ? undefined : `${parkedText(parked)}, at ${instantText(parked.at)}`],
+    ["Lost", node.reclaims === 0 ? undefined : `${timesText(node.reclaims)} since its last clean release`],
   ];
   return [
     `Title: ${node.title}`,
@@ -135,8 +156,12 @@ export function nodeLines(node: WorkNode): string[] {
   ];
 }
 
-const claimText = (lease: NodeLease): string =>
-  `${holderText(lease)} since ${instantText(lease.claimedAt)} until ${instantText(lease.expiresAt)}, token ${lease.token}`;
+const timesText = (count: number): string => (count === 1 ? "once" : `${count} times`);
+
+function claimText({ reserved, ...lease }: NodeLease): string {
+  const until = `${reserved === true ? ", reserved" : ""} until ${instantText(lease.expiresAt)}`;
+  return `${holderText(lease)} since ${instantText(lease.claimedAt)}${until}, token ${lease.token}`;
+}
 
 const edgeText = ({ type, to, at }: NodeEdge): string =>
   type === "assigned" ? `Assigned to: ${to} since ${instantText(at)}` : `Edge: ${type} ${to}`;

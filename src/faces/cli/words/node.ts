@@ -1,4 +1,4 @@
-/** The words of workers on a graph of work: node create, list, show, link, claim, next, status, history and the others. */
+/** The words of workers on a graph of work: node create, list, show, link, claim, next, status, history, policy and the others. */
 import type { Command } from "commander";
 import { choiceOption, serverOptions } from "./options.js";
 
@@ -9,7 +9,7 @@ export function declare(program: Command): void {
     .addHelpText(
       "after",
       `
-A claim belongs to the token's name; with --session (or HOLDFAST_SESSION) only to that run of it.
+A claim belongs to the token's name; with --session (or HOLDFAST_SESSION) not to runs of it with another label.
 Exit codes: 0 done; 75 nothing to do; 2 wrong use; 3 no such node; 4 another's, not ready, or lost; 5 storage or network; 1 else.
 
 Example:
@@ -57,6 +57,14 @@ function declareNodes(node: Command): void {
       "\nExample:\n  holdfast node create task-api-limits --title 'Rate limits' --priority p1\n",
     )
     .action(async (id, flags) => (await nodesFile()).createCommand(id, flags));
+  one(node, "update")
+    .description("change what a node says of itself")
+    .option("--title <text>", "what it is, in a line")
+    .option("--summary <text>", "more about it; empty: nothing more")
+    .addOption(choiceOption("--priority <priority>", "p1, p2, p3 or none", ["p1", "p2", "p3", "none"]))
+    .option("--project <name>", "what it belongs to; empty: to none")
+    .addHelpText("after", "\nExample:\n  holdfast node update task-api-limits --priority p1\n")
+    .action(async (id, flags) => (await nodesFile()).updateCommand(id, flags));
   for (const [name, about] of [
     ["link", "add an edge to another node (assigned: to a token's name)"],
     ["unlink", "remove such an edge"],
@@ -97,6 +105,14 @@ function declareLooks(node: Command): void {
     .option("--limit <number>", "so many at most", "50")
     .addHelpText("after", "\nExamples:\n  holdfast node queue\n  holdfast node queue --assignee me --json\n")
     .action(async (flags) => (await looksFile()).queueCommand(flags));
+  serverOptions(node.command("policy"))
+    .description("how long claims last, which types there are, what their statuses mean")
+    .option(
+      "--set <file>",
+      "set it from this JSON file (admin); what is left out is as the server's configuration says",
+    )
+    .addHelpText("after", "\nExamples:\n  holdfast node policy\n  holdfast node policy --set policy.json\n")
+    .action(async (flags) => (await import("../node/policy-command.js")).policyCommand(flags));
   one(node, "history")
     .description("who did what to a node, oldest first")
     .addHelpText("after", "\nExample:\n  holdfast node history task-api-limits\n")
