@@ -79,7 +79,8 @@ export function operateRoutes(limits: WireLimits): Route[] {
       id: "listAudit",
       path: "/audit",
       summary: "Read the audit trail",
-      description: "Force releases, changes of tokens and restores, the oldest first, a page at a time.",
+      description:
+        "Force releases, changes of tokens and of policies, and restores, the oldest first, a page at a time.",
       access: "admin",
       query: auditQuery(limits),
       replies: { 200: { description: "One page.", schema: AuditList } },
