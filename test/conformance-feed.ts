@@ -3,31 +3,41 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lockKey } from "../src/core/keys.js";
 import type { Change, Store } from "../src/store/store.js";
-import { type OpenHandles, onHandles } from "./conformance.js";
-import { bump, follow, get, take, tell, told } from "./store-lab.js";
+import { type Choice, type OpenHandles, onHandles } from "./conformance.js";
+import type { Marks } from "./conformance-marks.js";
+import { bump, follow, get, take, told } from "./store-lab.js";
 
 type Body = (one: Store, two: Store, signal: AbortSignal) => Promise<void>;
 
-export function feedConformance(open: OpenHandles): void {
-  const on = (what: string, body: Body) =>
-    test(`feed: ${what}`, async () => {
-      const over = new AbortController();
-      try {
-        await onHandles(open, (one, two) => body(one, two, over.signal))();
-      } finally {
-        over.abort();
-      }
+export function feedConformance(
+  open: OpenHandles,
+  choice: Choice,
+  marks: Marks,
+  many: (count: number) => number,
+): void {
+  const on: On = (what, body) =>
+    choice.offer(`feed: ${what}`, () => {
+      test(`feed: ${what}`, async () => {
+        const over = new AbortController();
+        try {
+          await onHandles(open, (one, two) => body(one, two, over.signal))();
+        } finally {
+          over.abort();
+        }
+      });
     });
-  following(on);
-  resuming(on);
+  const tellAll = async (store: Store, words: readonly string[]): Promise<void> => {
+    for (const word of words) await marks.tell(store, word);
+  };
+  following(on, marks, many);
+  leaving(on, marks, tellAll);
+  resuming(on, marks, tellAll);
 }
 
 type On = (what: string, body: Body) => void;
-const tellAll = async (store: Store, words: readonly string[]): Promise<void> => {
-  for (const word of words) await tell(store, word);
-};
+type TellAll = (store: Store, words: readonly string[]) => Promise<void>;
 
-function following(on: On): void {
+function following(on: On, { tell }: Marks, many: (count: number) => number): void {
   on("from now on means from the call", async (one, two, signal) => {
     await tell(one, "before");
     const changes = follow(two, undefined, signal);
@@ -49,7 +59,7 @@ function following(on: On): void {
   on(
     "followers on both handles see every event once, in the order of the steps",
     async (one, two, signal) => {
-      const count = 300;
+      const count = 3 * many(100);
       const followers = [one, two].map((store) => take(follow(store, undefined, signal), count));
       await Promise.all(Array.from({ length: count }, (_, i) => bump(i % 2 ? one : two, `n${i % 3}`)));
       const [seen = [], other = []] = await Promise.all(followers);
@@ -85,7 +95,7 @@ function following(on: On): void {
   );
 
   on("a step that failed tells nothing", async (one, two, signal) => {
-    const changes = follow(two, undefined, signal);
+    const changes = follow(two, await two.head(), signal);
     const bug = one.transact([], () => {
       throw new Error("a bug in a rule");
     });
@@ -94,7 +104,9 @@ function following(on: On): void {
     await tell(one, "done");
     assert.deepEqual((await take(changes, 1)).map(told), ["done"]);
   });
+}
 
+function leaving(on: On, { tell }: Marks, tellAll: TellAll): void {
   on("abort ends a follower, whether it waits or not", async (one, two) => {
     const early = new AbortController();
     const waiting = follow(one, undefined, early.signal);
@@ -102,7 +114,7 @@ function following(on: On): void {
     early.abort();
     assert.equal((await next).done, true);
     const head = await two.head();
-    await tellAll(one, ["a", "b", "c"]);
+    await tellAll(two, ["a", "b", "c"]);
     const late = new AbortController();
     const reading = follow(two, head, late.signal);
     assert.equal(told((await reading.next()).value as Change), "a");
@@ -114,7 +126,7 @@ function following(on: On): void {
   on("a consumer that leaves ends its follower", async (one, two, signal) => {
     await tell(one, "seen");
     const head = await two.head();
-    await tellAll(one, ["a", "b"]);
+    await tellAll(two, ["a", "b"]);
     for await (const change of two.changes(head, signal)) {
       assert.equal(told(change), "a");
       break;
@@ -123,7 +135,7 @@ function following(on: On): void {
   });
 }
 
-function resuming(on: On): void {
+function resuming(on: On, { tell }: Marks, tellAll: TellAll): void {
   on("resuming after any cursor gives exactly the rest", async (one, two, signal) => {
     const start = await one.head();
     const words = Array.from({ length: 40 }, (_, i) => `word-${i}`);
@@ -163,15 +175,15 @@ function resuming(on: On): void {
       `${head}\n`,
     ];
     unknown.push(`${epoch}--1`, `${epoch}-1e3`, `${epoch}-${"9".repeat(30)}`, "💥");
-    for (const cursor of unknown) {
+    for (const [i, cursor] of unknown.entries()) {
       const changes = follow(two, cursor, signal);
       assert.deepEqual(
         await take(changes, 1),
-        [{ cursor: await one.head(), reset: true }],
+        [{ cursor: await two.head(), reset: true }],
         JSON.stringify(cursor),
       );
-      await tell(one, "next");
-      assert.deepEqual((await take(changes, 1)).map(told), ["next"]);
+      await tell(one, `next-${i}`);
+      assert.deepEqual((await take(changes, 1)).map(told), [`next-${i}`]);
     }
   });
 

@@ -138,8 +138,11 @@ export async function tell(store: Store, id: string): Promise<void> {
 }
 
 /** What a change tells, in one word. */
-export const told = (change: Change): string =>
-  "reset" in change ? "reset" : change.event.type === "token" ? change.event.id : change.event.type;
+export function told(change: Change): string {
+  if ("reset" in change) return "reset";
+  const { event } = change;
+  return event.type === "token" ? event.id : event.type === "acquired" ? event.name : event.type;
+}
 
 /** The next `count` changes. */
 export async function take(changes: AsyncIterator<Change>, count: number): Promise<Change[]> {
