@@ -51,6 +51,9 @@ const key = (name: string): Key<LockRecord> => lockKey(space, name);
 const times = <T>(count: number, make: (i: number) => T): T[] =>
   Array.from({ length: count }, (_, i) => make(i));
 
+/** An instant that is told anew at every look may bring the same entry on two pages. */
+const unique = (entries: readonly string[]): string[] => [...new Set(entries)];
+
 /** The sort strings in a range, without what all of them begin with. */
 async function sorts(store: Store, { start }: Marks, range: Range): Promise<string[]> {
   const rows = await store.transact(
@@ -340,8 +343,9 @@ function indexEntries({ on, marks, many, timeless }: Suite): void {
     const ordered = names.toSorted();
     const found = (range: Range) => sorts(two, marks, range);
     assert.deepEqual(await found(marks.range()), ordered);
-    for (const from of ordered)
-      for (const to of ordered)
+    const some = ordered.slice(0, many(ordered.length));
+    for (const from of some)
+      for (const to of some)
         assert.deepEqual(
           await found({ ...marks.range(), from: marks.start + from, to: marks.start + to }),
           ordered.filter((name) => name >= from && name < to),
@@ -353,7 +357,7 @@ function indexEntries({ on, marks, many, timeless }: Suite): void {
   });
 
   on("an index entry comes, moves and goes with its record, and indexes stay apart", async (one, two) => {
-    const entries = async (store: Store) => [...(await everything(store)).keys()].map(timeless);
+    const entries = async (store: Store) => unique([...(await everything(store)).keys()].map(timeless));
     const expected = (...names: string[]) => names.map(padded).map(timeless);
     await putLock(one, held("a", 1));
     const standing = [`held/${space}/a`, `due/4000000000000/lock/${space}/a`];
@@ -429,7 +433,7 @@ function indexEntries({ on, marks, many, timeless }: Suite): void {
       "path:日本",
       "path:日本/語",
     ]);
-    assert.equal((await everything(two)).size, 2 * names.length);
+    assert.equal(unique([...(await everything(two)).keys()].map(timeless)).length, 2 * names.length);
     for (const name of names) await put(one, key(name), null);
     assert.equal((await everything(two)).size, 0);
   });

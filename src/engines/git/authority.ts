@@ -29,6 +29,8 @@ export interface Authority {
   readonly place: string;
   /** Whether a look costs a connection, so that what is remembered is tried first. */
   readonly isRemote: boolean;
+  /** Why the last swap was lost, in git's words; null: none was. */
+  readonly obstacle: string | null;
   /** These references as they are now; none is left out but those that are not there. */
   read(refs: readonly string[]): Promise<Refs>;
   /** All of Holdfast's references as they are now. */

@@ -17,6 +17,7 @@ export class Ended extends Error {
 export class Conversation {
   #last: Promise<unknown> = Promise.resolve();
   #process: Listener | null = null;
+  #isClosed = false;
 
   constructor(
     readonly git: GitProgram,
@@ -26,6 +27,8 @@ export class Conversation {
   /** One question with its answers; the next one comes after it. Throws `Ended` if the process went away meanwhile. */
   talk<Reply>(body: (say: Say, line: Line, bytes: Bytes) => Promise<Reply>): Promise<Reply> {
     const turn = this.#last.then(async () => {
+      // Whoever comes late must not start a process that nobody ends.
+      if (this.#isClosed) throw new Ended(`git ${this.args[0]} was ended`);
       if (this.#process === null || this.#process.isOver)
         this.#process = new Listener(this.git.start(this.args), this.args[0] ?? "");
       const listener = this.#process;
@@ -45,6 +48,7 @@ export class Conversation {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     await this.#last;
     await this.#process?.close();
   }
@@ -83,9 +87,7 @@ class Listener {
       });
     });
     // A process that only stands by keeps nobody alive.
-    child.unref();
-    for (const stream of [child.stdin, child.stdout, child.stderr])
-      (stream as unknown as { unref?: () => void } | null)?.unref?.();
+    this.#hold(false);
   }
 
   say(text: string): void {
@@ -110,7 +112,7 @@ class Listener {
   }
 
   async close(): Promise<void> {
-    this.child.ref();
+    this.#hold(true);
     this.child.stdin?.end();
     await this.#closed;
   }
@@ -130,11 +132,17 @@ class Listener {
     this.#hold(false);
   }
 
-  /** While an answer is awaited the process must not end for want of anything to do. */
+  /** While an answer, or the end, is awaited, this process must not end for want of anything to do. */
   #hold(isAwaited: boolean): void {
-    const { stdout } = this.child;
-    const handle = stdout as unknown as { ref?: () => void; unref?: () => void } | null;
-    if (isAwaited) handle?.ref?.();
-    else handle?.unref?.();
+    const { stdin, stdout, stderr } = this.child;
+    for (const handle of [this.child, stdin, stdout, stderr] as (Handle | null)[])
+      if (isAwaited) handle?.ref?.();
+      else handle?.unref?.();
   }
+}
+
+/** What keeps a process alive, or not. */
+interface Handle {
+  ref?(): void;
+  unref?(): void;
 }

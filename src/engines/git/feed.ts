@@ -3,10 +3,12 @@
  * what others do, only what stands at a look is seen, so a lock that was taken and given back between two looks is not.
  */
 import { randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import type { FeedEvent, LeaseEvent, LockRecord } from "../../core/records.js";
 import { Bell, cursorOf, type FeedSource, type NumberedEvent } from "../../store/feed.js";
 import type { Cursor } from "../../store/store.js";
 import { lockPrefix, type Swap } from "./authority.js";
+import { refOfLock } from "./key-refs.js";
 import type { MachineClock } from "./machine-clock.js";
 import type { Records } from "./records.js";
 
@@ -16,16 +18,25 @@ const pauseMaxMs = 2000;
 /** Events that are kept for a follower that is behind. */
 const eventsMax = 10_000;
 
+interface Told {
+  readonly oid: string;
+  readonly lock: LockRecord | null;
+}
+
 export class Feed implements FeedSource {
   readonly epoch = randomBytes(6).toString("hex");
   readonly #bell = new Bell();
   readonly #events: NumberedEvent[] = [];
-  /** By reference, as told so far; null: nobody has asked yet. */
-  #told: Map<string, { readonly oid: string; readonly lock: LockRecord | null }> | null = null;
+  /** By reference, as told so far; null: no look has ended yet. */
+  #told: Map<string, Told> | null = null;
+  /** What this process wrote since the look under way began: it may have looked before. */
+  readonly #meanwhile = new Map<string, Told | null>();
   #last = 0;
+  #isAsked = false;
   #isLooking = false;
-  #isClosed = false;
-  #looked: Promise<void> | null = null;
+  readonly #closing = new AbortController();
+  #begun: Promise<void> | null = null;
+  #looked: Promise<void> = Promise.resolve();
 
   constructor(
     readonly records: Records,
@@ -41,7 +52,7 @@ export class Feed implements FeedSource {
   }
 
   async head(): Promise<Cursor> {
-    await this.#begin();
+    this.#isAsked = true;
     await this.#look();
     return cursorOf(this.epoch, this.#last);
   }
@@ -61,54 +72,75 @@ export class Feed implements FeedSource {
   }
 
   close(): void {
-    this.#isClosed = true;
+    this.#closing.abort();
     this.#bell.close();
   }
 
   #begin(): Promise<void> {
-    this.#looked ??= this.#look().catch(() => {
-      this.#looked = null;
+    this.#isAsked = true;
+    this.#begun ??= this.#look().catch(() => {
+      this.#begun = null;
     });
-    return this.#looked;
+    return this.#begun;
   }
 
   /** For as long as somebody waits. */
   async #keepLooking(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
+    const { signal } = this.#closing;
     let pauseMs = pauseFirstMs;
-    while (!this.#isClosed && this.#bell.isAwaited) {
+    while (!signal.aborted && this.#bell.isAwaited) {
       const before = this.#last;
       // Out of reach for now: the next look may succeed.
       await this.#look().catch(() => undefined);
       pauseMs = this.#last > before ? pauseFirstMs : Math.min(pauseMaxMs, pauseMs * 1.5);
-      await new Promise((resolve) => setTimeout(resolve, pauseMs * (0.75 + Math.random() / 2)));
+      await delay(pauseMs * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => undefined);
     }
     this.#isLooking = false;
   }
 
-  async #look(): Promise<void> {
+  /** One that begins after the call, when those before it have ended: an older one must not speak last. */
+  #look(): Promise<void> {
+    const look = this.#looked.then(() => this.#lookNow());
+    this.#looked = look.catch(() => undefined);
+    return look;
+  }
+
+  async #lookNow(): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    this.#meanwhile.clear();
     const found = await (await this.records.lookAtAll()).locks();
     const told = this.#told;
-    const now = new Map(found.map(({ ref, oid, lock }) => [ref, { oid, lock }] as const));
+    const now = new Map<string, Told>(found.map(({ ref, oid, lock }) => [ref, { oid, lock }] as const));
+    for (const [ref, own] of this.#meanwhile)
+      if (own === null) now.delete(ref);
+      else now.set(ref, own);
     this.#told = now;
     if (told === null) return;
     const events: FeedEvent[] = [];
     for (const [ref, { oid, lock }] of now) {
       const before = told.get(ref);
-      if (before?.oid !== oid) events.push(...between(before?.lock ?? null, lock, this.clock.now()));
+      if (lock !== null && before?.oid !== oid)
+        events.push(...between(before?.lock ?? null, lock, this.clock.now()));
     }
     this.#append(events);
   }
 
   #wrote(swaps: readonly Swap[], lock: LockRecord | null, events: readonly FeedEvent[]): void {
-    if (this.#told === null) return;
+    let isNews = true;
     for (const { ref, fresh } of swaps) {
       if (!ref.startsWith(lockPrefix)) continue;
-      if (fresh === null) this.#told.delete(ref);
-      else this.#told.set(ref, { oid: fresh, lock });
+      const before = this.#told?.get(ref);
+      const isLock = lock !== null && refOfLock(lock) === ref;
+      const own = fresh === null ? null : { oid: fresh, lock: isLock ? lock : (before?.lock ?? null) };
+      // A look may have been faster than the word that it is done.
+      if (isLock && before?.oid === fresh) isNews = false;
+      this.#meanwhile.set(ref, own);
+      if (own === null) this.#told?.delete(ref);
+      else this.#told?.set(ref, own);
     }
-    this.#append(events);
+    if (isNews && this.#isAsked) this.#append(events);
   }
 
   #append(events: readonly FeedEvent[]): void {

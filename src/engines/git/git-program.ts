@@ -14,6 +14,10 @@ const settings: readonly (readonly [string, string])[] = [
   ["gc.auto", "0"],
   ["maintenance.auto", "false"],
   ["advice.pushUpdateRejected", "false"],
+  // Options that only some servers take, and rounds and files that a lock has no use for.
+  ["push.pushOption", ""],
+  ["push.negotiate", "false"],
+  ["fetch.writeCommitGraph", "false"],
 ];
 
 const configured: readonly string[] = settings.flatMap(([name, value]) => ["-c", `${name}=${value}`]);
@@ -41,7 +45,7 @@ export class GitProgram {
   readonly #env: NodeJS.ProcessEnv;
 
   constructor(
-    /** The repository's common directory: from there git finds it, and checks whose it is. */
+    /** From there git finds the repository, and checks whose it is. */
     readonly cwd: string,
     env: NodeJS.ProcessEnv,
     /** How long one process may take, in ms. */

@@ -6,23 +6,43 @@ import { guardRef } from "./authority.js";
 export interface Guard {
   /** By space: below or at it nothing is ever granted again. */
   readonly floors: Readonly<Record<string, number>>;
+  /**
+   * The grant that it was last changed for. git changes one reference after the other: while the lock still is as it was
+   * before, that grant may be on its way, or its writer was ended between the two.
+   */
+  readonly grant: GuardedGrant | null;
+}
+
+export interface GuardedGrant {
+  readonly space: string;
+  readonly resource: string;
+  readonly was: string | null;
 }
 
 const formatVersion = 1;
 
-export function encodeGuard(before: Guard | null, raised: readonly FloorRecord[], writeId: string): string {
+export function encodeGuard(
+  before: Guard | null,
+  raised: readonly FloorRecord[],
+  grant: GuardedGrant | null,
+  writeId: string,
+): string {
   const floors: Record<string, number> = { ...before?.floors };
   for (const { space, token } of raised) floors[space] = Math.max(token, floors[space] ?? 0);
-  return `${JSON.stringify({ holdfast: formatVersion, write_id: writeId, guard: true, floors })}\n`;
+  return `${JSON.stringify({ holdfast: formatVersion, write_id: writeId, guard: true, floors, grant })}\n`;
 }
 
 export function decodeGuard(text: string): Guard {
   try {
-    const value = JSON.parse(text) as { holdfast?: unknown; floors?: unknown };
+    const value = JSON.parse(text) as {
+      holdfast?: unknown;
+      floors?: unknown;
+      grant?: unknown;
+    };
     if (value.holdfast === formatVersion && typeof value.floors === "object" && value.floors !== null) {
       const floors = value.floors as Record<string, unknown>;
       if (Object.values(floors).every((token) => Number.isSafeInteger(token)))
-        return { floors: floors as Record<string, number> };
+        return { floors: floors as Record<string, number>, grant: grantIn(value.grant) };
     }
   } catch {
     // As below.
@@ -31,4 +51,10 @@ export function decodeGuard(text: string): Guard {
     "corrupt",
     `${guardRef} is damaged, or written by a newer version of Holdfast: without it tokens could go back, so nothing is granted`,
   );
+}
+
+function grantIn(value: unknown): GuardedGrant | null {
+  const { space, resource, was } = (value ?? {}) as Partial<GuardedGrant>;
+  if (typeof space !== "string" || typeof resource !== "string") return null;
+  return { space, resource, was: typeof was === "string" ? was : null };
 }

@@ -3,7 +3,7 @@
  * ever changed by git itself, which takes each reference's lock file and compares under it.
  */
 import { existsSync, readFileSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { StoreError } from "../../store/store.js";
 import { type Authority, guardRef, lockPrefix, type Refs, type Swap, type SwapEnd } from "./authority.js";
 import { Conversation, Ended } from "./conversation.js";
@@ -19,6 +19,7 @@ const fewSwaps = 2;
 export class LocalRefs implements Authority {
   readonly isRemote = false;
   readonly place: string;
+  obstacle: string | null = null;
   readonly #updates: Conversation;
   #swaps = 0;
   #packed: { readonly mark: string; readonly refs: Refs } | null = null;
@@ -85,7 +86,8 @@ export class LocalRefs implements Authority {
     );
     const why = this.#swaps++ < fewSwaps ? await this.#swapOnce(changes) : await this.#swapMore(changes);
     if (why === null) return "done";
-    this.#refuseStale(swaps, why);
+    this.obstacle = why.trim().split("\n")[0] ?? "";
+    this.#refuseStale(why);
     if (isHopeless.test(why) && isBeforeCommit.test(why))
       throw new StoreError("unavailable", `the references of ${this.place} cannot be written: ${why.trim()}`);
     return isBeforeCommit.test(why) ? "lost" : "unknown";
@@ -127,17 +129,17 @@ export class LocalRefs implements Authority {
   }
 
   /** A lock file whose writer was killed stops everybody for ever; only a person can tell that nobody needs it. */
-  #refuseStale(swaps: readonly Swap[], why: string): void {
-    if (!/File exists|unable to create/i.test(why)) return;
-    for (const { ref } of swaps) {
-      const file = join(this.commonDir, `${ref}.lock`);
-      const stat = statSync(file, { throwIfNoEntry: false });
-      if (stat !== undefined && Date.now() - stat.mtimeMs > staleLockMs)
-        throw new StoreError(
-          "unavailable",
-          `${file} was left behind by a git process that ended ${Math.round((Date.now() - stat.mtimeMs) / 1000)} s ago: if no git runs in this repository, remove it`,
-        );
-    }
+  #refuseStale(why: string): void {
+    const named = /unable to create '([^']+)': File exists/i.exec(why)?.[1];
+    if (named === undefined) return;
+    const file = resolve(this.git.cwd, named);
+    const stat = statSync(file, { throwIfNoEntry: false });
+    const ageMs = stat === undefined ? 0 : Date.now() - stat.mtimeMs;
+    if (ageMs <= staleLockMs) return;
+    throw new StoreError(
+      "unavailable",
+      `${file} was left behind by a git process that ended ${Math.round(ageMs / 1000)} s ago: if no git runs in this repository, remove it`,
+    );
   }
 
   /** Not where references are kept in tables (`reftable`): there git itself is asked. */

@@ -30,7 +30,7 @@ export class Objects {
     this.#scratch = join(scratchDir, `record-${randomBytes(8).toString("hex")}`);
   }
 
-  /** The text of an object; null if it is not here. */
+  /** The text of an object; null if it is not here; empty if it is nothing of ours, as a commit is. */
   async read(oid: string): Promise<string | null> {
     const known = this.#known.get(oid) ?? this.#loose(oid) ?? (await this.#byGit(oid).catch(refuseEnded));
     if (known !== null) this.#remember(oid, known);
@@ -60,9 +60,9 @@ export class Objects {
     return this.git.output(["hash-object", "-w", "--stdin"], text);
   }
 
-  /** git reads texts for a standing process from files only. */
+  /** git reads texts for a standing process from files only; what attributes say of files must not change them. */
   #writeMore(text: string): Promise<string> {
-    this.#writer ??= new Conversation(this.git, ["hash-object", "-w", "--stdin-paths"]);
+    this.#writer ??= new Conversation(this.git, ["hash-object", "-w", "--no-filters", "--stdin-paths"]);
     return this.#writer.talk(async (say, line) => {
       const file = this.#scratch;
       mkdirSync(this.scratchDir, { recursive: true, mode: 0o700 });
@@ -98,7 +98,7 @@ export class Objects {
       if (size === undefined) return null; // "<oid> missing"
       const text = await bytes(Number(size));
       await line();
-      return type === "blob" && text.length <= textMax ? text.toString("utf8") : null;
+      return type === "blob" && text.length <= textMax ? text.toString("utf8") : "";
     });
   }
 }

@@ -1,5 +1,6 @@
 /** Opens the locks of a repository: those of the clone itself, or of one of its remotes. */
 import { createHash } from "node:crypto";
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import { StoreError } from "../../store/store.js";
 import { LocalRefs } from "./local.js";
@@ -34,9 +35,19 @@ export function openGit(repository: Repository, options: GitOptions): GitStore {
   const authority = isLocal ? new LocalRefs(git, commonDir) : new RemoteRefs(git, name);
   const objects = new Objects(git, commonDir, join(sharedDir, "scratch"));
   const sightings = new Sightings(join(state, "seen"), clock);
-  const snapshot = new Snapshot(isLocal ? null : join(state, "refs"), clock);
+  const snapshot = new Snapshot(
+    isLocal ? null : join(state, "refs"),
+    clock,
+    markOf(join(commonDir, "config")),
+  );
   const records = new Records(authority, objects, sightings, snapshot, clock, skewMs);
   return new GitStore({ authority, objects, records, clock, session });
+}
+
+/** Changes when the file does. */
+function markOf(file: string): string {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  return `${stat?.ino} ${stat?.size} ${stat?.mtimeMs}`;
 }
 
 const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 16);

@@ -13,6 +13,7 @@ const fetchMax = 500;
 
 export class RemoteRefs implements Authority {
   readonly isRemote = true;
+  obstacle: string | null = null;
 
   constructor(
     readonly git: GitProgram,
@@ -54,6 +55,9 @@ export class RemoteRefs implements Authority {
 
   async swap(swaps: readonly Swap[]): Promise<SwapEnd> {
     const end = await this.git.run([
+      // A clone made as a mirror would push everything or nothing.
+      "-c",
+      `remote.${this.remote}.mirror=false`,
       "push",
       "--porcelain",
       "--atomic",
@@ -70,6 +74,7 @@ export class RemoteRefs implements Authority {
     const flags = swaps.map(({ ref }) => said.get(ref));
     if (end.code === 0 && flags.every((status) => status !== undefined && " +*-".includes(status.flag)))
       return "done";
+    if (flags.some((status) => status !== undefined && isUnanswered.test(status.text))) return "unknown";
     if (flags.some((status) => status !== undefined)) return this.#refusal([...said.values()]);
     if (end.code === null || isUncertain.test(end.stderr)) return "unknown";
     throw this.#unreachable(end);
@@ -78,6 +83,8 @@ export class RemoteRefs implements Authority {
   /** What was there already counts as lost: it is not what we wrote, since nothing is ever written twice. */
   #refusal(statuses: readonly Status[]): SwapEnd {
     const refused = statuses.find(({ flag, text }) => flag === "!" && isForbidden.test(text));
+    const lost = statuses.find(({ flag }) => flag === "!");
+    this.obstacle = lost?.text ?? null;
     if (refused === undefined) return "lost";
     throw new StoreError(
       "unavailable",
@@ -121,6 +128,9 @@ export class RemoteRefs implements Authority {
 const isUncertain =
   /hung up|early EOF|unexpected(?:ly)? (?:disconnect|closed)|RPC failed|Broken pipe|timed out|reset by peer|died of signal/i;
 
+/** What git says of a reference when the remote took everything and then fell silent. */
+const isUnanswered = /remote failure|failed to report status/i;
+
 /** The remote will refuse the next try as well. */
 const isForbidden =
   /hook declined|hidden ref|deny|denied|prohibited|not allowed|permission|protected|read.only|funny refname|unpacker error/i;
@@ -131,7 +141,7 @@ interface Status {
 }
 
 /** By reference: `*\t<from>:<to>\t<what happened>`. */
-function statusesIn(porcelain: string): Map<string, Status> {
+export function statusesIn(porcelain: string): Map<string, Status> {
   const statuses = new Map<string, Status>();
   for (const line of porcelain.split("\n")) {
     const match = /^([ +\-*=!])\t[^:\t]*:([^\t]+)\t(.*)$/.exec(line);

@@ -1,6 +1,6 @@
 /** Finding a repository and what it is set to, without starting git: a lock in a shell loop pays for every process. */
 import { existsSync, readFileSync, statSync } from "node:fs";
-import { dirname, isAbsolute, join, resolve } from "node:path";
+import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { StoreError } from "../../store/store.js";
 import { GitProgram } from "./git-program.js";
 
@@ -38,8 +38,13 @@ export class Repository {
     return join(this.commonDir, "holdfast");
   }
 
+  /** Where remotes whose address is a relative path are looked for, whichever worktree asks: in the main one. */
+  get home(): string {
+    return basename(this.commonDir) === ".git" ? dirname(this.commonDir) : this.commonDir;
+  }
+
   git(timeoutMs = gitTimeoutMs): GitProgram {
-    return new GitProgram(this.commonDir, this.env, timeoutMs);
+    return new GitProgram(this.home, this.env, timeoutMs);
   }
 
   async settings(): Promise<RepositorySettings> {

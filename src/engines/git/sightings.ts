@@ -14,8 +14,10 @@ export interface Sighting {
   readonly wrote: boolean;
 }
 
-/** Notes kept per lock: of what stands there, and of what was about to take its place. */
-const notesMax = 4;
+/** Notes kept per lock: of what stands there, and of what as many racers were about to put in its place. */
+const notesMax = 16;
+/** Files of ours; others are on their way to become one. */
+const isName = /^[0-9a-f]+$/;
 
 interface Note extends Sighting {
   readonly oid: string;
@@ -104,7 +106,7 @@ export class Sightings {
 
   #files(): string[] {
     try {
-      return readdirSync(this.dir);
+      return readdirSync(this.dir).filter((name) => isName.test(name));
     } catch {
       return [];
     }

@@ -25,6 +25,8 @@ export class Snapshot {
     /** null: nothing is kept between processes. */
     readonly file: string | null,
     readonly clock: MachineClock,
+    /** What the clone is set to: under other settings the same remote may be another one. */
+    readonly settings: string,
   ) {
     this.#load();
   }
@@ -75,13 +77,17 @@ export class Snapshot {
     if (isNew) this.#save();
   }
 
+  get #source(): string {
+    return `${this.clock.boot} ${this.settings}`;
+  }
+
   #load(): void {
     if (this.file === null) return;
     try {
-      const [boot, lookedAt, extent, ...lines] = readFileSync(this.file, "utf8").trimEnd().split("\n");
+      const [source, lookedAt, extent, ...lines] = readFileSync(this.file, "utf8").trimEnd().split("\n");
       const at = Number(lookedAt);
       // Another start of the machine: how long ago it was cannot be told.
-      if (boot !== this.clock.boot || !(at <= this.clock.now())) return;
+      if (source !== this.#source || !(at <= this.clock.now())) return;
       this.#lookedAt = at;
       this.#isPartial = extent !== "whole";
       for (const line of lines) {
@@ -99,7 +105,7 @@ export class Snapshot {
     const lines = [...this.#refs].map(([ref, oid]) => `${oid} ${ref}\n`);
     try {
       mkdirSync(dirname(this.file), { recursive: true, mode: 0o700 });
-      const head = `${this.clock.boot}\n${this.#lookedAt}\n${this.#isPartial ? "partial" : "whole"}\n`;
+      const head = `${this.#source}\n${this.#lookedAt}\n${this.#isPartial ? "partial" : "whole"}\n`;
       writeFileSync(fresh, head + lines.join(""), { mode: 0o600 });
       renameSync(fresh, this.file);
     } catch {

@@ -5,29 +5,30 @@
  * guard, refusals by a look of their own. One lock changes per step.
  */
 import { randomBytes } from "node:crypto";
-import type { Ask, Decide, Decided, Range, Write } from "../../core/decision.js";
+import type { Ask, Decide, Decided, Range } from "../../core/decision.js";
 import type { Key } from "../../core/keys.js";
 import { roundsMax } from "../../core/limits.js";
 import { hasOverlap } from "../../core/names.js";
-import type { FloorRecord, LockRecord, RequestRecord } from "../../core/records.js";
+import type { FloorRecord, LockRecord } from "../../core/records.js";
 import { follow } from "../../store/feed.js";
 import { LoadedView } from "../../store/rounds.js";
 import {
   type Change,
   type Cursor,
   type ListRow,
-  SeveralNamesError,
   type Store,
   StoreError,
   type StoreFacts,
 } from "../../store/store.js";
 import { type Authority, guardRef, type Swap, type SwapEnd } from "./authority.js";
 import { Feed } from "./feed.js";
-import { encodeGuard, type Guard } from "./guard-blob.js";
-import { lockOf, refOf, spaceOfFloor } from "./key-refs.js";
+import { fenceSwap, unfinishedIn } from "./fence.js";
+import { encodeGuard, type Guard, type GuardedGrant } from "./guard-blob.js";
+import { lockOf, refOf, refOfLock, spaceOfFloor } from "./key-refs.js";
+import { changesIn, type LockChange } from "./lock-change.js";
 import type { MachineClock } from "./machine-clock.js";
 import type { Objects } from "./objects.js";
-import { encodeCell } from "./record-blob.js";
+import { encodeCell, type Writing } from "./record-blob.js";
 import type { Found, Records, Trouble } from "./records.js";
 
 /** How long a step goes on trying while others keep winning, in ms. */
@@ -49,6 +50,8 @@ interface Sight {
   readonly view: LoadedView;
   readonly oids: Map<string, string | null>;
   guard: Guard | null;
+  readonly mustLook: boolean;
+  /** Nothing in it is only remembered. */
   isFresh: boolean;
   /** A look at all locks serves every question after it. */
   whole: Found | null;
@@ -90,24 +93,34 @@ export class GitStore implements Store {
   }
 
   async #decided<Reply>(keys: readonly Key[], decide: Decide<Reply>, signal?: AbortSignal): Promise<Reply> {
+    const tried: Tried<Reply> = { written: new Map(), isUncertain: false };
+    try {
+      return await this.#tryOn(tried, keys, decide, signal);
+    } catch (error) {
+      throw tried.isUncertain ? uncertain(error) : error;
+    }
+  }
+
+  async #tryOn<Reply>(
+    tried: Tried<Reply>,
+    keys: readonly Key[],
+    decide: Decide<Reply>,
+    signal?: AbortSignal,
+  ): Promise<Reply> {
     const { authority, clock } = this.#parts;
     const until = clock.now() + contendMaxMs;
-    /** Every record that this step wrote or may have written. */
-    const written = new Map<string, Written<Reply>>();
     let mustLook = !authority.isRemote;
-    let isUncertain = false;
     for (let attempt = 0; ; attempt++) {
       const sight: Sight = {
         view: new LoadedView(clock.now()),
         oids: new Map(),
         guard: null,
-        isFresh: mustLook,
+        mustLook,
+        isFresh: true,
         whole: null,
       };
-      const decision = await this.#decide(sight, keys, decide).catch((error: unknown) => {
-        throw isUncertain ? uncertain(error) : error;
-      });
-      const landed = [...sight.oids.values()].flatMap((oid) => (oid && written.get(oid)) || [])[0];
+      const decision = await this.#decide(sight, keys, decide);
+      const landed = [...sight.oids.values()].flatMap((oid) => (oid && tried.written.get(oid)) || [])[0];
       // An answer was lost, and the write was not.
       if (landed !== undefined) return this.#done(landed);
       if (decision.writes.length === 0) {
@@ -115,15 +128,15 @@ export class GitStore implements Store {
         mustLook = true;
         continue;
       }
-      if (!isUncertain) this.#check(signal);
+      if (!tried.isUncertain) this.#check(signal);
       const now = await this.#prepare(decision, sight);
       const [last] = now.swaps.slice(-1);
-      if (last?.fresh) written.set(last.fresh, now);
+      if (last?.fresh) tried.written.set(last.fresh, now);
       const end = await this.#swap(now.swaps);
       if (end === "done") return this.#done(now);
       mustLook = true;
-      isUncertain ||= end === "unknown";
-      if (clock.now() > until || this.#isClosed) throw this.#givenUp(isUncertain);
+      tried.isUncertain ||= end === "unknown";
+      if (clock.now() > until || this.#isClosed) throw this.#givenUp();
       await this.#pause(attempt);
     }
   }
@@ -143,7 +156,10 @@ export class GitStore implements Store {
     const ranges = asks.filter((ask): ask is Range => typeof ask !== "string");
     const keys = asks.filter((ask): ask is Key => typeof ask === "string");
     const refs = keys.flatMap((key) => refOf(key) ?? []);
-    if (ranges.length > 0 || keys.some((key) => spaceOfFloor(key) !== null)) refs.push(guardRef);
+    const isGuarded = (key: Key): boolean =>
+      spaceOfFloor(key) !== null || hasOverlap(lockOf(key)?.name ?? "");
+    // The guard must be as it was before any lock under it was read, so it is never looked at later than they are.
+    if (ranges.length > 0 || keys.some(isGuarded)) refs.push(guardRef);
     const found = sight.whole ?? (await this.#look(sight, refs, ranges.length > 0 || this.#wantsAll(keys)));
     for (const ref of refs) if (!sight.oids.has(ref)) sight.oids.set(ref, found.oid(ref));
     if (refs.includes(guardRef)) sight.guard ??= await found.guard();
@@ -153,10 +169,10 @@ export class GitStore implements Store {
 
   async #look(sight: Sight, refs: readonly string[], isWhole: boolean): Promise<Found> {
     const { records } = this.#parts;
-    const found = sight.isFresh
+    const found = sight.mustLook
       ? await (isWhole ? records.lookAtAll() : records.look(refs))
       : await records.remembered(refs, isWhole);
-    sight.isFresh ||= found.isFresh;
+    sight.isFresh &&= found.isFresh;
     if (isWhole) sight.whole = found;
     return found;
   }
@@ -195,8 +211,10 @@ export class GitStore implements Store {
     const isGuarded = lock?.record?.lease != null && hasOverlap(lock.record.name) && isGrant(lock, sight);
     if (isGuarded || floors.length > 0) {
       if (!sight.oids.has(guardRef)) await this.#load(sight, ["floor/default" as Key]);
-      const text = encodeGuard(sight.guard, floors, writing.writeId);
+      const grant = isGuarded ? grantOf(lock, sight) : (sight.guard?.grant ?? null);
+      const text = encodeGuard(sight.guard, floors, grant, writing.writeId);
       swaps.push({ ref: guardRef, old: sight.oids.get(guardRef) ?? null, fresh: await objects.write(text) });
+      if (isGuarded) swaps.push(...(await this.#fence(lock, sight, writing)));
     }
     if (lock !== null) {
       const ref = refOf(lock.key);
@@ -210,6 +228,17 @@ export class GitStore implements Store {
       swaps.push({ ref, old, fresh });
     }
     return { reply: decision.reply, decision, swaps };
+  }
+
+  /** The grant before this one, if its lock was not seen to change. */
+  async #fence({ key }: LockChange, sight: Sight, writing: Writing): Promise<Swap[]> {
+    const { guard, oids, whole } = sight;
+    if (guard?.grant == null) return [];
+    const ref = refOfLock({ space: guard.grant.space, name: guard.grant.resource });
+    if (ref === refOf(key)) return [];
+    const found = whole ?? (await this.#look(sight, [ref], false));
+    const unfinished = unfinishedIn(guard, () => oids.get(ref) ?? found.oid(ref));
+    return unfinished === null ? [] : [await fenceSwap(guard, found, writing, this.#parts)];
   }
 
   /**
@@ -231,11 +260,11 @@ export class GitStore implements Store {
     return reply;
   }
 
-  #givenUp(isUncertain: boolean): StoreError {
-    const { place } = this.#parts.authority;
-    return isUncertain
-      ? new StoreError("unknown", `${place} did not say whether the lock was written: look with lock status`)
-      : new StoreError("contended", `others kept changing the same lock at ${place}: try again`);
+  #givenUp(): StoreError {
+    if (this.#isClosed) return new StoreError("closed", "the store was closed before it was written");
+    const { place, obstacle } = this.#parts.authority;
+    const why = obstacle === null ? "" : ` (git said: ${obstacle})`;
+    return new StoreError("contended", `others kept changing the same lock at ${place}: try again${why}`);
   }
 
   #pause(attempt: number): Promise<void> {
@@ -253,7 +282,7 @@ export class GitStore implements Store {
     return follow(this.#feed, after, signal);
   }
 
-  head(): Promise<Cursor> {
+  async head(): Promise<Cursor> {
     this.#check();
     return this.#feed.head();
   }
@@ -303,10 +332,19 @@ export class GitStore implements Store {
 }
 
 /** After a swap without an answer nothing is certain until a look shows what became of it. */
-const uncertain = (error: unknown): unknown =>
-  error instanceof StoreError && error.kind !== "corrupt"
-    ? new StoreError("unknown", `it may have been written: ${error.message}`)
-    : error;
+function uncertain(error: unknown): unknown {
+  if (!(error instanceof StoreError) || error.kind === "corrupt") return error;
+  const why = error.message.replace(", and nothing was taken", "");
+  return new StoreError("unknown", `it may have been written: look with lock status (${why})`);
+}
+
+/** What a step has done so far. */
+interface Tried<Reply> {
+  /** Every record that it wrote or may have written. */
+  readonly written: Map<string, Written<Reply>>;
+  /** A swap had no answer. */
+  isUncertain: boolean;
+}
 
 /** A step as it was sent. */
 interface Written<Reply> {
@@ -315,36 +353,15 @@ interface Written<Reply> {
   readonly swaps: readonly Swap[];
 }
 
-interface LockChange {
-  readonly key: Key;
-  readonly record: LockRecord | null;
-}
-
-/** The one lock that a decision changes, with what stands beside it. */
-function changesIn(writes: readonly Write[]): {
-  readonly lock: LockChange | null;
-  readonly requests: readonly RequestRecord[];
-  readonly floors: readonly FloorRecord[];
-} {
-  const locks = new Map<Key, LockChange>();
-  const requests: RequestRecord[] = [];
-  const floors: FloorRecord[] = [];
-  for (const { key, record } of writes) {
-    if (lockOf(key) !== null) locks.set(key, { key, record: record as LockRecord | null });
-    else if (record?.kind === "request") requests.push(record);
-    else if (record?.kind === "floor") floors.push(record);
-    else if (record !== null)
-      throw new StoreError("unsupported", `a repository keeps no ${record.kind} records`);
-  }
-  if (locks.size > 1) throw new SeveralNamesError([...locks.keys()].flatMap((key) => lockOf(key) ?? []));
-  const [lock = null] = locks.values();
-  return { lock, requests, floors };
-}
-
 /** A lease that the record did not have before. */
 function isGrant({ key, record }: LockChange, { view }: Sight): boolean {
   const before = view.get<LockRecord>(key as Key<LockRecord>);
   return before?.lease?.id !== record?.lease?.id;
+}
+
+function grantOf({ key }: LockChange, { oids }: Sight): GuardedGrant | null {
+  const lock = lockOf(key);
+  return lock && { space: lock.space, resource: lock.name, was: oids.get(refOfLock(lock)) ?? null };
 }
 
 /** Never null, and with no TTL left to raise: what a restored copy would wait for has no meaning here. */
