@@ -134,7 +134,26 @@ export interface History {
   readonly quiet?: readonly { readonly from: number; readonly to: number }[];
   /** What is known of the way to the service; where nothing is, nobody is accused of being late. */
   readonly timely?: Timely;
+  /** Where the service promises less than a server does. */
+  readonly terms?: Terms;
 }
+
+/** What a service states that is no server: places that know nothing of each other share the leases, and no clock. */
+export interface Terms {
+  /**
+   * A place that did not grant a lease counts its time from when it first saw it, and adds this share of the TTL, at
+   * least so many ms. Each recorder asks one place all the time.
+   */
+  readonly margin?: { readonly minMs: number; readonly share: number };
+  /** There is no line: who waits looks by itself, at least this often, in ms. */
+  readonly lookEveryMs?: number;
+  /** A repeat of a request renews the lease that it was granted. */
+  readonly repeatRenews?: boolean;
+  /** What callers need not ask for. */
+  readonly without?: readonly Feature[];
+}
+
+export type Feature = "sessions" | "force";
 
 export interface Timely {
   /** How long one request, reply or event may be on its way while others pass, in ms. */

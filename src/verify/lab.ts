@@ -2,7 +2,7 @@
  * What a workload runs in: callers that record what they ask and hear, a clock, and chance that a seed repeats. The
  * same workloads run over HTTP against a real server and against a simulated one.
  */
-import type { Call, History, Reply } from "./history.js";
+import type { Call, Feature, History, Reply, Terms } from "./history.js";
 
 export interface Caller {
   readonly process: string;
@@ -27,6 +27,8 @@ export interface Lab {
   readonly watch: (stream: string, prefix: string, signal: AbortSignal) => Promise<number>;
   /** What this run's names begin with. */
   readonly prefix: string;
+  /** Where the service promises less than a server does. */
+  readonly terms?: Terms | undefined;
   /** Nobody else works in this space: a name that stands in everybody's way may be taken. */
   readonly isAlone?: boolean;
   /**
@@ -54,11 +56,17 @@ export interface Workload {
   readonly run: (lab: Lab) => Promise<Tally>;
   /** By situation: how often it must have been reached in a run of a minute. */
   readonly minimums: Tally;
+  /** Situations that only a service with this can bring about. */
+  readonly needs?: Readonly<Record<string, Feature>>;
   /** Situations that it exists for: each must be reached at least once in a run of any length. */
   readonly purpose?: readonly string[];
   /** By situation that must never be reached: which invariant it would break. */
   readonly never?: Readonly<Record<string, string>>;
 }
+
+/** Whether the service has what callers may ask for. */
+export const has = ({ terms }: Pick<Lab, "terms">, feature: Feature): boolean =>
+  terms?.without?.includes(feature) !== true;
 
 /** Whether a workload that runs under the prefix uses the name. */
 export const isOwnName = ({ owns }: Workload, name: string, prefix: string): boolean =>

@@ -1,5 +1,5 @@
 /** Writes a history while it happens. */
-import type { History, Operation, Seen, Timely } from "./history.js";
+import type { History, Operation, Seen, Terms, Timely } from "./history.js";
 
 /** An operation that is under way. */
 export type Asking = Omit<Operation, "ended" | "reply">;
@@ -14,6 +14,7 @@ export class Recorder {
   constructor(
     readonly clockBoundMs: number,
     readonly timely?: Timely,
+    readonly terms?: Terms,
   ) {}
 
   /** What is asked, until it is over: a history that is looked at meanwhile must not leave it out. */
@@ -55,12 +56,13 @@ export class Recorder {
   }
 
   history(): History {
-    const { clockBoundMs, timely } = this;
+    const { clockBoundMs, timely, terms } = this;
     return {
       operations: [...this.#operations],
       seen: [...this.#seen],
       clockBoundMs,
       ...(timely === undefined ? {} : { timely }),
+      ...(terms === undefined ? {} : { terms }),
     };
   }
 }

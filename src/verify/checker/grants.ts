@@ -4,7 +4,7 @@
  * nobody wrongly; what only an order of all operations can show is left to the search.
  */
 import type { History } from "../history.js";
-import { expiredBy, graceMs, heldUntil, mayEndFrom, promisedUntil } from "./holds.js";
+import { expiredBy, graceMs, heldUntil, mayEndFrom, promisedUntil, seenOverBy } from "./holds.js";
 import {
   type Acquire,
   decidedFrom,
@@ -296,16 +296,20 @@ function whyAlive(lease: LeaseFacts, over: Noted, alive: Noted, history: History
 
 /** I3, I16: a lease that nobody renewed in time is over for everybody. */
 function checkEnd(lease: LeaseFacts, history: History, blame: Blame): void {
-  const limit = expiredBy(lease, history) + graceMs;
+  const overAt = ({ recorder }: Noted): number => seenOverBy(lease, history, recorder);
+  const expiredAt = expiredBy(lease, history);
   const late = lease.lives.find(
     (noted) =>
-      decidedFrom(noted, history) > limit && noted.reply.kind !== "granted" && noted.reply.kind !== "done",
+      decidedFrom(noted, history) > expiredAt + graceMs &&
+      noted.reply.kind !== "granted" &&
+      noted.reply.kind !== "done" &&
+      decidedFrom(noted, history) > overAt(noted) + graceMs,
   );
   if (late !== undefined)
     blame(
       "I3",
       [firstGrant(lease), late],
-      `${holderOf(lease)}, which was over by ${at(limit - graceMs)}, and nobody else can have it: ${told(late)}`,
+      `${holderOf(lease)}, which was over by ${at(overAt(late))}, and nobody else can have it: ${told(late)}`,
     );
   const restore = (history.quiet ?? []).find(({ from }) => grantedBy(lease) < from);
   const brought = lease.lives.find(({ began }) => restore !== undefined && began > restore.to);

@@ -62,6 +62,26 @@ export function expiredBy(lease: LeaseFacts, { clockBoundMs }: History): number 
   return Math.min(session.overBy, Math.max(...told.map(({ ended }) => ended)) + longestMs + slackMs);
 }
 
-/** By then it was over: its time was, or somebody was told so. */
-export const overBy = (lease: LeaseFacts, history: History): number =>
-  Math.min(expiredBy(lease, history), ...lease.overs.map(({ ended }) => ended));
+/**
+ * By then the place that this recorder asks must have seen that its time was over. Where places count for themselves, that
+ * is from their first look at the lease as it was last renewed; of one that has not looked, nothing is known.
+ */
+export function seenOverBy(lease: LeaseFacts, history: History, recorder: string | undefined): number {
+  const over = expiredBy(lease, history);
+  const margin = history.terms?.margin;
+  if (margin === undefined) return over;
+  const told = [...lease.grants, ...lease.renewals];
+  const lastAt = Math.max(...told.map(({ ended }) => ended));
+  const looks = lease.lives.filter(
+    ({ began, reply, recorder: who }) =>
+      who === recorder && began >= lastAt && (reply.kind === "held" || reply.kind === "state"),
+  );
+  const seenAt = Math.min(Number.POSITIVE_INFINITY, ...looks.map(({ ended }) => ended));
+  const leftMs = Math.max(...told.map(({ reply }) => reply.leftMs));
+  const marginMs = Math.max(margin.minMs, margin.share * leftMs);
+  return Math.max(over, seenAt + leftMs + marginMs + history.clockBoundMs + tickMs);
+}
+
+/** By then it was over for who asks there: its time was, or somebody was told so. */
+export const overBy = (lease: LeaseFacts, history: History, recorder: string | undefined): number =>
+  Math.min(seenOverBy(lease, history, recorder), ...lease.overs.map(({ ended }) => ended));

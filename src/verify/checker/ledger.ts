@@ -3,7 +3,7 @@
  * session. Nothing is judged here. Evidence is kept as operations: something was so at one instant between the
  * operation's beginning and its end.
  */
-import type { Call, History, LeaseRef, Operation, Reply } from "../history.js";
+import type { Call, History, LeaseRef, Operation, Reply, Terms } from "../history.js";
 import { Pulses } from "./pulse.js";
 import { type SessionFacts, sessionsIn, tickMs } from "./sessions.js";
 
@@ -105,7 +105,9 @@ export interface Ledger {
  * Not before this it was decided. Who waited in vain until its time was up was refused by a last look; answered early,
  * for whatever reason, nothing is known.
  */
-export function decidedFrom({ began, ended, call, reply }: Noted, { clockBoundMs }: History): number {
+export function decidedFrom({ began, ended, call, reply }: Noted, { clockBoundMs, terms }: History): number {
+  // Who looks by itself may have begun its last look before its time was up.
+  if (terms?.lookEveryMs !== undefined) return began;
   if (call.op !== "acquire" || (reply.kind !== "held" && reply.kind !== "delayed")) return began;
   const isWaitedOut = call.waitMs > 0 && ended - began >= call.waitMs;
   return isWaitedOut ? Math.max(began, began + call.waitMs - clockBoundMs - 2 * tickMs) : began;
@@ -156,7 +158,7 @@ export function ledgerOf(history: History): Ledger {
   for (const name of names.values()) {
     for (const noted of name.operations) if (isOp(noted, "acquire")) noteRequest(requests, noted);
     noteLeases(name, requests, sessions);
-    for (const noted of name.operations) noteEvidence(name, requests, noted);
+    for (const noted of name.operations) noteEvidence(name, requests, noted, history.terms);
     noteTokens(name);
     for (const lease of name.leases) if (!byRef.has(lease.lease)) byRef.set(lease.lease, lease);
   }
@@ -243,9 +245,14 @@ function noteLeases(
     }
 }
 
-function noteEvidence(name: NameFacts, requests: Map<string, RequestFacts>, noted: Noted): void {
+function noteEvidence(
+  name: NameFacts,
+  requests: Map<string, RequestFacts>,
+  noted: Noted,
+  terms: Terms = {},
+): void {
   const isUnknown = noted.reply.kind === "unknown";
-  if (isOp(noted, "acquire")) noteAcquire(name, requests, noted);
+  if (isOp(noted, "acquire")) noteAcquire(name, requests, noted, terms);
   else if (isOp(noted, "force") && (noted.reply.kind === "done" || isUnknown)) {
     name.forces.push(noted);
     for (const lease of name.leases)
@@ -267,7 +274,12 @@ function noteEvidence(name: NameFacts, requests: Map<string, RequestFacts>, note
   }
 }
 
-function noteAcquire(name: NameFacts, requests: Map<string, RequestFacts>, acquire: Acquire): void {
+function noteAcquire(
+  name: NameFacts,
+  requests: Map<string, RequestFacts>,
+  acquire: Acquire,
+  { repeatRenews = false }: Terms,
+): void {
   const request = requests.get(requestKey(acquire) ?? "");
   const { call, reply } = acquire;
   if (reply.kind === "granted") name.byRef.get(reply.lease)?.lives.push(acquire);
@@ -281,7 +293,8 @@ function noteAcquire(name: NameFacts, requests: Map<string, RequestFacts>, acqui
   const named = call.lease === null ? undefined : name.byRef.get(call.lease);
   const repeated = (request?.leases ?? []).filter((lease) => lease.name === name);
   for (const lease of new Set([...repeated, ...ofSession])) lease.mayGrant.push(acquire);
-  for (const lease of new Set([...ofSession, ...(named && isOwn(named) ? [named] : [])]))
+  const renewed = repeatRenews ? repeated : [];
+  for (const lease of new Set([...ofSession, ...renewed, ...(named && isOwn(named) ? [named] : [])]))
     lease.mayProlong.push(acquire);
 }
 

@@ -53,15 +53,23 @@ export class Lifetimes {
     const { lo, hi } = this.#expiryOf(held);
     const releases = this.leaseOf(held)?.releases.filter(isUnanswered) ?? [];
     const earliest = held.isUnheard ? held.seenAt : Math.min(lo, ...releases.map(({ began }) => began));
-    return { lo: Math.max(earliest, held.seenAt), hi };
+    return { lo: Math.max(earliest, held.seenAt), hi: this.#seenBy(hi) };
   }
 
   /** When its lock delay is over, if the lease ends within the span, and not by a release. */
   delayAfter({ delay }: Held, { lo, hi }: Span): Span {
     return {
       lo: delay.lo === 0 ? 0 : lo + delay.lo - this.#bound,
-      hi: delay.hi === 0 ? 0 : hi + delay.hi + this.#bound + tickMs,
+      hi: delay.hi === 0 ? 0 : this.#seenBy(hi + delay.hi + this.#bound + tickMs),
     };
+  }
+
+  /**
+   * When everybody sees that something is over. Where places count for themselves, each sees it at another time: it is
+   * over for all as soon as one of them says so, and until then for none. How long that may take, the first pass judges.
+   */
+  #seenBy(over: number): number {
+    return this.ledger.history.terms?.margin === undefined ? over : never;
   }
 
   /** A lease that is granted within the span to one of `by`; null: the reply says another end than it has. */
@@ -102,6 +110,16 @@ export class Lifetimes {
     const [by] = held.by;
     const end = op === "renew" && ttlMs !== null ? wanted : later;
     return this.told({ ...held, ttl, expiry: by === undefined ? end : this.#within(by, end) }, noted);
+  }
+
+  /** By a repeat of the request that it was granted to, where that renews. */
+  repeated(held: Held, acquire: Acquire, when: Span): Held | null {
+    const wanted = this.#later(when, this.#ttlOf(held));
+    const { lo, hi } = this.#expiryOf(held);
+    return this.told(
+      { ...held, expiry: { lo: Math.max(lo, wanted.lo), hi: Math.max(hi, wanted.hi) } },
+      acquire,
+    );
   }
 
   /** The lease, as far as the reply tells when it ends; null: it cannot end then. Of a session it tells too little. */

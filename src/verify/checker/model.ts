@@ -165,7 +165,9 @@ export class Model {
   #again(state: State, held: Held, acquire: Acquire, when: Span): State | null {
     const request = requestKey(acquire);
     if (request !== null && held.by.some((by) => requestKey(by) === request))
-      return holding(state, this.lifetimes.told(held, acquire));
+      return this.ledger.history.terms?.repeatRenews === true
+        ? holding({ ...state, from: when.lo }, this.lifetimes.repeated(held, acquire, when))
+        : holding(state, this.lifetimes.told(held, acquire));
     if (!this.#isHolder(held, acquire)) return null;
     return holding({ ...state, from: when.lo }, this.lifetimes.prolong(held, acquire, when));
   }

@@ -91,7 +91,7 @@ function checkBlocked(
     session !== null && lease.principal === noted.principal && isOfSession(lease, session);
   const from = decidedFrom(noted, history);
   const mayBeHeld = (lease: LeaseFacts): boolean =>
-    !isOwn(lease) && grantedFrom(lease) <= noted.ended && overBy(lease, history) >= from;
+    !isOwn(lease) && grantedFrom(lease) <= noted.ended && overBy(lease, history, noted.recorder) >= from;
   const mayBeGranted = ({ began, call, principal }: Acquire): boolean =>
     began <= noted.ended && (session === null || call.session !== session || principal !== noted.principal);
   const isExplained = group.some(

@@ -6,7 +6,7 @@
  * depends on those.
  */
 import type { History } from "../history.js";
-import { expiredBy, graceMs, heldUntil } from "./holds.js";
+import { graceMs, heldUntil, seenOverBy } from "./holds.js";
 import {
   type Acquire,
   firstGrant,
@@ -23,8 +23,9 @@ import { canOverlap } from "./overlaps.js";
 import { tickMs } from "./sessions.js";
 import { type Accuse, at, told } from "./wording.js";
 
-/** How long a free name may be kept from who waits for it. */
+/** How long a free name may be kept from who waits for it: until it is told, or looks. */
 const wakeUpMs = 500;
+const withinMs = ({ terms }: History): number => wakeUpMs + (terms?.lookEveryMs ?? 0);
 
 interface Wait {
   readonly acquire: Acquire;
@@ -36,7 +37,9 @@ interface Wait {
 export function checkQueue(name: NameFacts, ledger: Ledger, accuse: Accuse): void {
   if (canOverlap(name.name)) return;
   const waits = waitsIn(name, ledger.history);
-  for (const lease of name.leases) checkTurn(lease, waits, ledger, accuse);
+  // Without a line nobody has a turn.
+  if (ledger.history.terms?.lookEveryMs === undefined)
+    for (const lease of name.leases) checkTurn(lease, waits, ledger, accuse);
   for (const [nth, lease] of name.leases.entries()) {
     const next = name.leases[nth + 1];
     const isDelayed = [...lease.grants, ...lease.mayGrant].some(({ call }) => call.delayMs > 0);
@@ -99,7 +102,7 @@ function checkWakeUp(
   const isTaken = (by: number): boolean => lost.some((came) => came <= by);
   const overslept = waits.find(
     ({ from, to }) =>
-      Math.min(freeTo, to) - Math.max(freeFrom, from) > wakeUpMs &&
+      Math.min(freeTo, to) - Math.max(freeFrom, from) > withinMs(history) &&
       !isTaken(Math.max(freeFrom, from)) &&
       !isForgotten(history, heldUntil(lease, history), Math.min(freeTo, to)),
   );
@@ -123,9 +126,10 @@ function checkLate(lease: LeaseFacts, next: LeaseFacts, ledger: Ledger, accuse: 
   if (next.grants.length > 1 || next.mayGrant.length > 0) return;
   // Somebody who never heard of it may have had it in between.
   if (next.token > lease.token + 1) return;
-  const freeFrom = Math.min(expiredBy(lease, history) + graceMs, ...lease.overs.map((over) => over.ended));
+  const expired = seenOverBy(lease, history, recorder) + graceMs;
+  const freeFrom = Math.min(expired, ...lease.overs.map((over) => over.ended));
   const from = Math.max(freeFrom, began);
-  if (pulses.after(recorder, from, wakeUpMs + history.timely.transitMs) >= ended) return;
+  if (pulses.after(recorder, from, withinMs(history) + history.timely.transitMs) >= ended) return;
   if (isForgotten(history, heldUntil(lease, history), ended)) return;
   accuse(
     "I26",

@@ -4,7 +4,15 @@
  */
 import { createHash } from "node:crypto";
 import { setMaxListeners } from "node:events";
-import { type Call, type History, isChange, type Operation, type Reply, type Timely } from "../history.js";
+import {
+  type Call,
+  type History,
+  isChange,
+  type Operation,
+  type Reply,
+  type Terms,
+  type Timely,
+} from "../history.js";
 import type { Caller, Lab } from "../lab.js";
 import { Recorder } from "../recorder.js";
 import { seeded } from "../seed.js";
@@ -41,6 +49,8 @@ export interface HttpLabOptions {
   readonly contact?: Contact;
   /** Nobody else works in the space: see Lab. */
   readonly isAlone?: boolean;
+  /** Where the service promises less than a server does. */
+  readonly terms?: Terms | undefined;
   /** How long a reply may take, beyond the time that the call itself waits. */
   readonly timeoutMs?: number;
   readonly clockBoundMs?: number;
@@ -65,6 +75,7 @@ const ended: Reply = { kind: "refused", code: "unsent: the run has ended" };
 export class HttpLab implements Lab {
   readonly prefix: string;
   readonly isAlone: boolean;
+  readonly terms: Terms | undefined;
   readonly over: AbortSignal;
   readonly random: () => number;
   readonly now = monotonicMs;
@@ -84,10 +95,11 @@ export class HttpLab implements Lab {
   constructor(readonly options: HttpLabOptions) {
     this.prefix = options.prefix;
     this.isAlone = options.isAlone === true;
+    this.terms = options.terms;
     this.over = options.over;
     setMaxListeners(0, this.over); // every process listens while it sleeps
     this.random = seeded(options.seed);
-    this.recorder = new Recorder(options.clockBoundMs ?? clockBoundDefaultMs, timely);
+    this.recorder = new Recorder(options.clockBoundMs ?? clockBoundDefaultMs, timely, options.terms);
     this.#exchange = new Exchange(options.url, connectionsMax);
     this.#pace = options.pace ?? new Pace(paceDefault);
     this.#contact = options.contact ?? new Contact();

@@ -105,12 +105,29 @@ export async function look(lab: Lab, isOver: () => boolean): Promise<void> {
 export const letGo = (lab: Lab, caller: Caller, name: string, lease: string): Promise<Reply> =>
   askUntilKnown(lab, caller, { op: "release", name, lease });
 
+/** A repeat of a request whose reply was lost. */
+export interface Repeated {
+  readonly reply: Reply;
+  /** The reply that was lost had told of a grant. */
+  readonly hadCommitted: boolean;
+}
+
 /**
- * Whether a lost reply to this acquire had told of a grant: a repeat that is granted with less than its whole TTL
- * left, or that is told that its lease is over, is not the grant itself.
+ * Asks again for what a lost reply may have told. A repeat that is told that its lease is over is not the grant itself,
+ * nor is one that is granted with less than its whole TTL left; or, where a repeat renews, one that is granted what was
+ * held before.
  */
-export const hadCommitted = (call: AcquireCall, repeat: Reply): boolean =>
-  repeat.kind === "lost" || (repeat.kind === "granted" && call.ttlMs !== null && repeat.leftMs < call.ttlMs);
+export async function repeat(lab: Lab, caller: Caller, call: AcquireCall): Promise<Repeated> {
+  const { name, ttlMs } = call;
+  const before = lab.terms?.repeatRenews === true ? await caller.call({ op: "read", name }) : null;
+  const reply = await askUntilKnown(lab, caller, call);
+  if (reply.kind !== "granted") return { reply, hadCommitted: reply.kind === "lost" };
+  const hadCommitted =
+    before === null
+      ? ttlMs !== null && reply.leftMs < ttlMs
+      : before.kind === "state" && before.held && before.token === reply.token;
+  return { reply, hadCommitted };
+}
 
 /** Leases that their holders left to run out: the next grant of such a name is a takeover. */
 export class Abandoned {

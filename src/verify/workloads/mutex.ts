@@ -7,13 +7,12 @@ import { between, odds, once, pick, shortTtlMs } from "./chance.js";
 import {
   Abandoned,
   acquiring,
-  askUntilKnown,
   crew,
   type Granted,
   Haste,
-  hadCommitted,
   letGo,
   namesOf,
+  repeat,
   requestIds,
 } from "./crew.js";
 
@@ -87,8 +86,9 @@ async function take(
   let reply = isCut ? await haste.askBriefly(caller, call) : await haste.ask(caller, call);
   if (reply.kind === "unknown" && requestId !== null) {
     await lab.sleep(between(lab, 5, 30));
-    reply = await askUntilKnown(lab, caller, call);
-    if (hadCommitted(call, reply)) tally.lostGrants++;
+    const again = await repeat(lab, caller, call);
+    if (again.hadCommitted) tally.lostGrants++;
+    reply = again.reply;
   }
   return reply.kind === "granted" ? reply : null;
 }

@@ -4,7 +4,7 @@
  * the holder and ask again.
  */
 import type { Reply } from "../history.js";
-import type { Caller, Lab, Workload } from "../lab.js";
+import { type Caller, has, type Lab, type Workload } from "../lab.js";
 import { between, odds, pick } from "./chance.js";
 import { Abandoned, type AcquireCall, acquiring, askUntilKnown, crew, type Granted, letGo } from "./crew.js";
 
@@ -49,6 +49,7 @@ export const overlap: Workload = {
   says: "paths, those above and below them: no two callers hold what overlaps",
   minimums: { grants: 60, refusedAbove: 25, refusedBelow: 40, afterRefusal: 15, nested: 3, proven: 15 },
   purpose: ["refusedAbove", "refusedBelow", "afterRefusal"],
+  needs: { nested: "sessions" },
   kinds: ["path:"],
   owns: (name, prefix) =>
     name === repoGlobal || name.startsWith(`path:${prefix}`) || name.startsWith(`repo:${prefix}`),
@@ -70,7 +71,7 @@ export const overlap: Workload = {
     await crew(processCount, async (index) => {
       const caller = lab.caller(`overlap-${index}`, index);
       while (!lab.over.aborted) {
-        if (odds(lab, 0.25)) await holdTwo(caller, shared);
+        if (has(lab, "sessions") && odds(lab, 0.25)) await holdTwo(caller, shared);
         else await holdOne(caller, shared);
         await lab.sleep(between(lab, 20, 150), lab.over);
       }

@@ -8,13 +8,12 @@ import { between, odds, pick, shortTtlMs } from "./chance.js";
 import {
   type AcquireCall,
   acquiring,
-  askUntilKnown,
   crew,
   type Granted,
   Haste,
-  hadCommitted,
   letGo,
   namesOf,
+  repeat,
   requestIds,
 } from "./crew.js";
 
@@ -74,11 +73,11 @@ async function storm(
   let known = replies.find(isGranted);
   if (known === undefined || odds(lab, 0.5)) {
     const wasLost = known === undefined && replies.some((reply) => reply.kind === "unknown");
-    const repeat = await askUntilKnown(lab, first, { ...call, waitMs: 0 });
-    if (wasLost && hadCommitted(call, repeat)) tally.lostGrants++;
-    if (isGranted(repeat)) {
-      if (known?.lease === repeat.lease) tally.sameLease++;
-      known ??= repeat;
+    const { reply, hadCommitted } = await repeat(lab, first, { ...call, waitMs: 0 });
+    if (wasLost && hadCommitted) tally.lostGrants++;
+    if (isGranted(reply)) {
+      if (known?.lease === reply.lease) tally.sameLease++;
+      known ??= reply;
     }
   }
   if (known === undefined) return;

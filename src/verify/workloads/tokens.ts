@@ -2,7 +2,7 @@
  * Fencing tokens of a few names, over every way a lease can end: release, expiry, an operator's force where the
  * caller may, and a lock delay in between. What else happens to the service meanwhile must not set them back.
  */
-import type { Caller, Lab, Workload } from "../lab.js";
+import { type Caller, has, type Lab, type Workload } from "../lab.js";
 import { between, odds, pick } from "./chance.js";
 import { acquiring, crew, letGo, namesOf } from "./crew.js";
 
@@ -53,7 +53,7 @@ export const tokens: Workload = {
     const first = { isDue: true };
     await crew(processCount, async (index) => {
       const caller = lab.caller(`tokens-${index}`, index);
-      let mayForce = true;
+      let mayForce = has(lab, "force");
       while (!lab.over.aborted) {
         const name = pick(lab, names);
         if (odds(lab, 0.2)) await look(caller, name, last, tally);
