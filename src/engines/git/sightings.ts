@@ -14,10 +14,12 @@ export interface Sighting {
   readonly wrote: boolean;
 }
 
-/** Notes kept per lock: of what stands there, and of what as many racers were about to put in its place. */
-const notesMax = 16;
+/** Notes kept per lock: of what stands there, and of what was about to take its place, by however many at once. */
+const notesMax = 32;
 /** Files of ours; others are on their way to become one. */
 const isName = /^[0-9a-f]+$/;
+/** Longer than a write can be under way, in ms. */
+const writeMaxMs = 600_000;
 
 interface Note extends Sighting {
   readonly oid: string;
@@ -40,7 +42,10 @@ export class Sightings {
   /** Takes note that the record is there now, unless it was seen before. */
   see(name: string, oid: string): Sighting {
     const seen = this.of(name, oid);
-    if (seen !== null) return seen;
+    if (seen !== null) {
+      this.#keep(name, oid);
+      return seen;
+    }
     return this.#add(name, { oid, at: this.clock.now(), wrote: false });
   }
 
@@ -49,13 +54,23 @@ export class Sightings {
     this.#add(name, { oid, at, wrote: true });
   }
 
-  /** Forgets locks that are no more. */
+  /** Forgets locks that are no more. One that is not there may be about to be made, by whoever noted it just now. */
   keepOnly(names: ReadonlySet<string>): void {
-    for (const name of this.#files())
-      if (!names.has(name)) {
-        this.#notes.delete(name);
-        rmSync(join(this.dir, name), { force: true });
-      }
+    const now = this.clock.now();
+    for (const name of this.#files()) {
+      if (names.has(name) || this.#load(name).some(({ at }) => now - at < writeMaxMs)) continue;
+      this.#notes.delete(name);
+      rmSync(join(this.dir, name), { force: true });
+    }
+  }
+
+  /** What stands there is the last to be forgotten, however many try in vain to take its place. */
+  #keep(name: string, oid: string): void {
+    const notes = this.#notes.get(name) ?? [];
+    this.#notes.set(name, [
+      ...notes.filter((note) => note.oid !== oid),
+      ...notes.filter((note) => note.oid === oid),
+    ]);
   }
 
   #find(name: string, oid: string): Note | undefined {
@@ -77,7 +92,8 @@ export class Sightings {
       const [boot, ...lines] = readFileSync(join(this.dir, name), "utf8").trimEnd().split("\n");
       if (boot === this.clock.boot) {
         const known = new Set(notes.map(({ oid }) => oid));
-        notes = [...lines.flatMap(noteIn).filter(({ oid }) => !known.has(oid)), ...notes];
+        // What others noted since is news: what this process has noted before is forgotten first.
+        notes = [...notes, ...lines.flatMap(noteIn).filter(({ oid }) => !known.has(oid))];
       }
     } catch {
       // Never seen, or by nobody else.
