@@ -6,17 +6,18 @@ import { check } from "../../src/verify/check.js";
 import type { Operation } from "../../src/verify/history.js";
 import { monotonicMs, sleep } from "../../src/verify/http/clock.js";
 import { timely } from "../../src/verify/http/lab.js";
-import { isOwnName, type Run, type Tally, type Workload } from "../../src/verify/lab.js";
+import { has, isOwnName, type Run, type Tally, type Workload } from "../../src/verify/lab.js";
 import { judged, type TooLittle, type WorkloadResult } from "../../src/verify/result.js";
 import { seeded, seedFor } from "../../src/verify/seed.js";
 import { fillDisk } from "../system-small-disk.js";
 import { failSyncs } from "../system-tracer.js";
-import { type Engine, operator, principals } from "./engines.js";
+import type { Engine } from "./engines.js";
 import type { Arranged, Fault, Scene } from "./faults/fault.js";
 import { inFlightAt, merged, type Strike, type Window } from "./histories.js";
 import { type LoadProcess, startLoad } from "./load-process.js";
+import { Nodes } from "./nodes.js";
+import { operator, principals } from "./principals.js";
 import { isLost, isRefused, isUnavailable, isUncertain } from "./proofs.js";
-import { TcpProxy } from "./proxy.js";
 import { Register } from "./register.js";
 import { usual, workloadsNamed } from "./workloads.js";
 
@@ -41,6 +42,8 @@ export interface Cell {
   readonly tooLittle: readonly TooLittle[];
   /** Why it could not be run. */
   readonly failure?: string;
+  /** Why it was not to be run: neither green nor red. */
+  readonly inapplicable?: string;
 }
 
 /** How many times as long as was asked for a cell may take for its strikes. */
@@ -50,6 +53,8 @@ export async function runCell(plan: Plan): Promise<Cell> {
   const { engine, fault, seconds } = plan;
   const seed = seedFor(plan.seed, `${engine.name} ${fault.name}`);
   const told = { engine: engine.name, fault: fault.name, proof: fault.proof, seed, seconds };
+  const inapplicable = engine.inapplicable[fault.name];
+  if (inapplicable !== undefined) return { ...told, results: [], tally: {}, tooLittle: [], inapplicable };
   const missing = fault.needs.filter((command) => !isOnPath(command));
   try {
     if (missing.length > 0) throw new Error(`this machine has no ${missing.join(", ")}`);
@@ -64,7 +69,7 @@ async function struckAndJudged(
   plan: Plan,
   seed: number,
 ): Promise<Pick<Cell, "results" | "tally" | "tooLittle">> {
-  const { fault, seconds } = plan;
+  const { engine, fault, seconds } = plan;
   const arranged = fault.arrange();
   const { strikes, counted, runs } = await struck(plan, seed, arranged);
   const operations = runs.flatMap(({ run }) => run.history.operations);
@@ -80,11 +85,11 @@ async function struckAndJudged(
     unavailable: count(isUnavailable),
     ...counted,
   };
-  const results = runs.map(({ workload: { minimums, ...workload }, run }) => {
-    const scaled = { ...workload, minimums: times(minimums, fault.share) };
-    return judged(scaled, run, check(run.history), 1000 * seconds);
+  const results = runs.map(({ workload, run }) => {
+    const minimums = times(reachable(workload, engine), fault.share * engine.share);
+    return judged({ ...workload, minimums }, run, check(run.history), 1000 * seconds);
   });
-  const minimums = { ...times(fault.minimums, seconds / 60), ...mostOf(strikes, fault) };
+  const minimums = { ...times(fault.minimums, strikesShare(plan) / 60), ...mostOf(strikes, fault) };
   return { results, tally, tooLittle: tooLittle(minimums, tally) };
 }
 
@@ -103,12 +108,12 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
   const quiet: Window[] = [];
   const loads: LoadProcess[] = [];
   await using register = await Register.start();
-  const server = await engine.start(arranged.options ?? {});
-  await using proxy = await TcpProxy.start(server.port, monotonicMs);
+  await using nodes = new Nodes();
+  await nodes.start(engine, arranged.options ?? {});
   const scene: Scene = {
     engine,
-    server,
-    proxy,
+    nodes: nodes.all,
+    pushes: engine.pushesOf?.(nodes.first) ?? null,
     loads,
     disk: { fill: fillDisk, failSyncs },
     random: seeded(seed),
@@ -125,7 +130,7 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
     for (const job of jobsOf(plan, seed, scene, register.url)) loads.push(await startLoad(job));
     const loaded = Promise.all(loads.map(({ runs }) => runs));
     striking = arranged.during(scene, over.signal);
-    const needed = atLeastOnce(((fault.minimums.inFlight ?? 0) * seconds) / 60);
+    const needed = atLeastOnce(((fault.minimums.inFlight ?? 0) * strikesShare(plan)) / 60);
     // Either failing ends the cell at once.
     await Promise.race([
       longEnough(seconds, () => strikes.length >= needed),
@@ -136,7 +141,7 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
     await striking;
     for (const load of loads) load.over();
     const histories = await loaded;
-    const runs = workloadsNamed(fault.workloads ?? usual, register.url).map((workload) => {
+    const runs = workloadsNamed(namesOf(plan), register.url).map((workload) => {
       const names = `${prefixOf(fault)}${workload.name}-`;
       const run = merged(workload.name, histories, also, (name) => isOwnName(workload, name, names));
       const history = {
@@ -153,30 +158,37 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
     // A strike that is under way may be about to start a server.
     await striking.catch(() => undefined);
     for (const load of loads) await load[Symbol.asyncDispose]();
-    await scene.server[Symbol.asyncDispose]();
   }
 }
 
 const prefixOf = ({ name }: Fault): string => `evidence-${name}-`;
 
-/** What each load process does; each has principals of its own. */
+/** Those that the fault wants and the engine can do. */
+const namesOf = ({ engine, fault }: Plan): readonly string[] =>
+  (fault.workloads ?? usual).filter((name) => engine.workloads?.includes(name) !== false);
+
+/** What each load process does; each has principals of its own, and asks one node. */
 function jobsOf(
-  { fault, seconds }: Plan,
+  plan: Plan,
   seed: number,
-  { proxy, server }: Scene,
+  { nodes }: Scene,
   registerUrl: string,
 ): Parameters<typeof startLoad>[0][] {
-  const count = fault.loads ?? 1;
+  const { engine, fault, seconds } = plan;
+  const urls = nodes.map(({ proxy, server }) => (fault.isProxied === true ? proxy.url : server.url));
+  const count = Math.max(fault.loads ?? 1, urls.length);
   const share = principals.length / count;
   return Array.from({ length: count }, (_, nth) => ({
-    url: fault.isProxied === true ? proxy.url : server.url,
+    url: urls[nth % urls.length] ?? "",
     principals: principals.slice(nth * share, (nth + 1) * share),
     operator,
     seed: seedFor(seed, `load ${nth}`),
     durationMaxMs: 2 * patience * 1000 * seconds,
-    workloads: fault.workloads ?? usual,
+    workloads: namesOf(plan),
     prefix: prefixOf(fault),
     registerUrl,
+    terms: engine.terms,
+    pace: engine.pace,
   }));
 }
 
@@ -189,6 +201,19 @@ async function longEnough(seconds: number, isEnough: () => boolean): Promise<voi
 
 const times = (minimums: Tally, share: number): Tally =>
   Object.fromEntries(Object.entries(minimums).map(([situation, count]) => [situation, count * share]));
+
+/** What the engine can bring about at all. */
+const reachable = ({ minimums, needs = {} }: Workload, { terms }: Engine): Tally =>
+  Object.fromEntries(
+    Object.entries(minimums).filter(([situation]) => {
+      const needed = needs[situation];
+      return needed === undefined || has({ terms }, needed);
+    }),
+  );
+
+/** For how many seconds of a fast engine's requests the cell must show strikes. */
+const strikesShare = ({ engine, fault, seconds }: Plan): number =>
+  fault.isByRequest === true ? seconds * engine.share : seconds;
 
 /** Half of the strikes: on a busy machine some cannot be told from what happens anyway. */
 const mostOf = (strikes: readonly Strike[], { minimums }: Fault): Tally =>

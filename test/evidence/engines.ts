@@ -1,41 +1,52 @@
-// How each engine's server is started, copied and brought back: a table. Nothing else of the evidence knows an
-// engine; another one joins by a row.
+// How each engine's servers are started, copied and brought back, and what it promises: a table. Nothing else of the
+// evidence knows an engine; another one joins by a row.
 import { join } from "node:path";
-import { adminToken, type Server, type ServerOptions, startServer, temporaryDir } from "../server.js";
+import type { Terms } from "../../src/verify/history.js";
+import type { Load } from "../../src/verify/http/pace.js";
+import { type Server, type ServerOptions, startServer, temporaryDir } from "../server.js";
 import { holdfast } from "../system-program.js";
+import { git, gitLocal } from "./git-engines.js";
+import { operator, tokens } from "./principals.js";
+import type { PushProxy } from "./push-proxy.js";
 
 export interface Engine {
   readonly name: string;
   /** A server on data of its own, new unless `dataDir` says otherwise. */
   readonly start: (options: ServerOptions) => Promise<Server>;
+  /** Further ones that callers can ask, on the data of the first; the first outlives them. */
+  readonly more: readonly ((first: Server, options: ServerOptions) => Promise<Server>)[];
   /** Ends what keeps the data, in an orderly way, and starts it again at the same address. */
   readonly bounce: (server: Server) => Promise<Server>;
   /** Copies the data of a running server into a new file. */
   readonly backUp: (server: Server, file: string) => Promise<void>;
   /** Stops the server and starts another at the same address, on what the file holds. */
   readonly restore: (server: Server, file: string) => Promise<Server>;
+  /** What its servers write through to where the data is; undefined: nothing lies in between. */
+  readonly pushesOf?: (first: Server) => PushProxy;
+  /** Faults and sections of the evidence that it cannot be put to, and why. */
+  readonly inapplicable: Readonly<Record<string, string>>;
+  /** The workloads that it can do; undefined: all. */
+  readonly workloads?: readonly string[];
+  /** Where it promises less than a server with a store of its own. */
+  readonly terms?: Terms;
+  /** How hard each process that calls may press it; undefined: as hard as it can. */
+  readonly pace?: Load;
+  /** Which share of what a workload reaches on a fast engine it must reach. */
+  readonly share: number;
+  /** How far a wall clock may be off, in ms. */
+  readonly wallClockMaxMs: number;
 }
-
-/** Workers that the server knows: enough for two processes with four of their own each. */
-export const principals = Array.from({ length: 8 }, (_, nth) => ({
-  name: `worker-${nth}`,
-  bearer: `secret-of-worker-${nth}`,
-}));
-export const operator = { name: "operator", bearer: adminToken };
 
 async function run(args: readonly string[], env: Record<string, string> = {}): Promise<void> {
   const ended = await holdfast(args, { env });
   if (ended.code !== 0) throw new Error(`holdfast ${args[0]} ended with ${ended.code}: ${ended.text}`);
 }
 
-const sqlite: Engine = {
+export const sqlite: Engine = {
   name: "sqlite",
   start: (options) =>
-    startServer({
-      tokens: principals.map(({ name, bearer }) => `${name}:${bearer}`).join(","),
-      ...options,
-      env: { HOLDFAST_RATE_LIMIT: "off", ...options.env },
-    }),
+    startServer({ tokens, ...options, env: { HOLDFAST_RATE_LIMIT: "off", ...options.env } }),
+  more: [],
   // It keeps its data in the server's own process.
   bounce: async (server) => {
     await server.stop();
@@ -48,6 +59,9 @@ const sqlite: Engine = {
     await run(["restore", file, "--data", dataDir]);
     return server.restart({ dataDir, cwd: "/" });
   },
+  inapplicable: { "lost-push": "it writes in its own process" },
+  share: 1,
+  wallClockMaxMs: 3_600_000,
 };
 
-export const engines: readonly Engine[] = [sqlite];
+export const engines: readonly Engine[] = [sqlite, git, gitLocal];

@@ -7,8 +7,9 @@ import type { NodeCall } from "../../src/verify/node-calls.js";
 import { between, odds, pick } from "../../src/verify/workloads/chance.js";
 import { crew } from "../../src/verify/workloads/crew.js";
 import { call, type Server } from "../server.js";
-import { type Engine, operator } from "./engines.js";
+import type { Engine } from "./engines.js";
 import { asking, GraphLab } from "./graph-lab.js";
+import { operator } from "./principals.js";
 
 const nodes = 48;
 const callers = 16;

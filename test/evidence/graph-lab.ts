@@ -7,7 +7,7 @@ import type { Caller } from "../../src/verify/lab.js";
 import type { NodeCall, NodeEntry, NodeVerb } from "../../src/verify/node-calls.js";
 import { askUntilKnown, crew } from "../../src/verify/workloads/crew.js";
 import { call, type Server } from "../server.js";
-import { operator, principals } from "./engines.js";
+import { operator, principals } from "./principals.js";
 
 /** One of the types that every server knows. */
 const type = "task";

@@ -1,6 +1,8 @@
 // The program that calls the server: runs workloads side by side in a process of its own, which can be stopped like
 // any client, and leaves their histories in a file.
+import type { Terms } from "../../src/verify/history.js";
 import { HttpLab, type Principal } from "../../src/verify/http/lab.js";
+import { type Load, Pace } from "../../src/verify/http/pace.js";
 import type { Run, Workload } from "../../src/verify/lab.js";
 import { seedFor } from "../../src/verify/seed.js";
 import { saveRuns } from "./history-file.js";
@@ -18,12 +20,20 @@ export interface LoadJob {
   /** What all names begin with. */
   readonly prefix: string;
   readonly registerUrl: string;
+  readonly terms?: Terms | undefined;
+  /** Of all workloads together; undefined: each as it likes. */
+  readonly pace?: Load | undefined;
   /** Where the histories go. */
   readonly file: string;
 }
 
-async function run(workload: Workload, job: LoadJob, over: AbortSignal): Promise<Run> {
-  const { url, principals, operator } = job;
+async function run(
+  workload: Workload,
+  job: LoadJob,
+  pace: Pace | undefined,
+  over: AbortSignal,
+): Promise<Run> {
+  const { url, principals, operator, terms } = job;
   const lab = new HttpLab({
     url,
     principals,
@@ -32,6 +42,8 @@ async function run(workload: Workload, job: LoadJob, over: AbortSignal): Promise
     seed: seedFor(job.seed, workload.name),
     over,
     isAlone: true,
+    terms,
+    ...(pace === undefined ? {} : { pace }),
   });
   try {
     const tally = await workload.run(lab);
@@ -47,7 +59,8 @@ const over = new AbortController();
 const cap = setTimeout(() => over.abort(), job.durationMaxMs);
 process.once("SIGTERM", () => over.abort());
 const chosen = workloadsNamed(job.workloads, job.registerUrl);
-const running = Promise.all(chosen.map((workload) => run(workload, job, over.signal)));
+const pace = job.pace && new Pace(job.pace);
+const running = Promise.all(chosen.map((workload) => run(workload, job, pace, over.signal)));
 process.send?.("running", () => process.disconnect());
 saveRuns(job.file, await running);
 clearTimeout(cap);

@@ -5,8 +5,9 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { Client } from "../system-client.js";
 import { type Held, startHolders } from "../system-holders.js";
-import { type Engine, principals } from "./engines.js";
+import type { Engine } from "./engines.js";
 import type { Counts, Overloaded, OverloadJob } from "./overload-load.js";
+import { principals } from "./principals.js";
 
 const program = fileURLToPath(new URL("./overload-load.js", import.meta.url));
 const load = {

@@ -5,6 +5,7 @@ import type { Operation } from "../../src/verify/history.js";
 import { sleep } from "../../src/verify/http/clock.js";
 import { call as ask, type Server } from "../server.js";
 import { dataSeenBy } from "../system-small-disk.js";
+import type { Node } from "./faults/fault.js";
 import type { Proof, Window } from "./histories.js";
 
 /** Replies that were on their way when it began may still be read. */
@@ -20,11 +21,13 @@ export const seen =
   () =>
     fact;
 
-/** Nobody heard anything meanwhile. */
+/** Nobody who asks this node heard anything meanwhile. */
 export const nobodyHeard =
-  ({ from, to }: Window): Proof =>
+  ({ isAsked }: Pick<Node, "isAsked">, { from, to }: Window): Proof =>
   (operations) =>
-    !operations.some(({ ended }) => ended > from + graceMs && ended < to);
+    !operations.some(
+      (operation) => isAsked(operation) && operation.ended > from + graceMs && operation.ended < to,
+    );
 
 /** This client, which was at work just before, began nothing meanwhile. */
 export const clientWasStill =

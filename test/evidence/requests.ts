@@ -3,7 +3,7 @@ import type { Call, Operation } from "../../src/verify/history.js";
 import { StandIns } from "../../src/verify/http/lab.js";
 import { nodeCallFrom } from "../../src/verify/http/node-replies.js";
 import { replyFrom } from "../../src/verify/http/replies.js";
-import { principals } from "./engines.js";
+import { principals } from "./principals.js";
 import type { Request, Struck } from "./proxy.js";
 
 interface Body {

@@ -58,13 +58,16 @@ const simulatedSeeds = 5000;
 const drainedNodes = 10_000;
 const graphKills = 200;
 
-/** Once for each engine, with its name before each reason. */
+/** Once for each engine that can be put to the section, with its name before each reason. */
 const onEach =
-  (run: (engine: Engine, options: Options) => Promise<string[]>) =>
+  (section: string, run: (engine: Engine, options: Options) => Promise<string[]>) =>
   async (options: Options): Promise<string[]> => {
     const reasons: string[] = [];
-    for (const engine of options.engines)
-      for (const reason of await run(engine, options)) reasons.push(`${engine.name}: ${reason}`);
+    for (const engine of options.engines) {
+      const inapplicable = engine.inapplicable[section];
+      if (inapplicable !== undefined) options.say(`${engine.name}: not applicable: ${inapplicable}`);
+      else for (const reason of await run(engine, options)) reasons.push(`${engine.name}: ${reason}`);
+    }
     return reasons;
   };
 
@@ -98,16 +101,16 @@ export const sections: readonly Section[] = [
   {
     name: "overload",
     says: "five times more than the server can answer",
-    run: onEach((engine, { say }) => runOverload(engine, say)),
+    run: onEach("overload", (engine, { say }) => runOverload(engine, say)),
   },
   {
     name: "graph-drain",
     says: `${drainedNodes} nodes of a work graph are drained by 64 workers, of which many die`,
-    run: onEach((engine, { seed, say }) => runDrain(engine, drainedNodes, seed, say)),
+    run: onEach("graph-drain", (engine, { seed, say }) => runDrain(engine, drainedNodes, seed, say)),
   },
   {
     name: "graph-kill",
     says: `${graphKills} times kill -9 in the middle of claims: node, edge, lease and history stay of one mind`,
-    run: onEach((engine, { seed, say }) => runKills(engine, graphKills, seed, say)),
+    run: onEach("graph-kill", (engine, { seed, say }) => runKills(engine, graphKills, seed, say)),
   },
 ];

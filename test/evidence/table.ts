@@ -51,7 +51,19 @@ const effectless = ({ proof, tally }: Cell, { reached, needed }: Cell["tooLittle
 
 export const tableHead = (): string => line(heads);
 
+const none = "-";
+
 export const tableRow = (cell: Cell): string =>
+  cell.inapplicable === undefined
+    ? rowOf(cell)
+    : line([
+        cell.engine,
+        cell.fault,
+        ...heads.slice(2, -1).map(() => none),
+        `not applicable: ${cell.inapplicable}`,
+      ]);
+
+const rowOf = (cell: Cell): string =>
   line([
     cell.engine,
     cell.fault,
@@ -65,7 +77,7 @@ export const tableRow = (cell: Cell): string =>
     isRed(cell) ? (isBroken(cell) ? "RED" : "RED: showed too little") : "ok",
   ]);
 
-const widths = [8, 13, 10, 11, 8, 10, 13, 11, 8, 4];
+const widths = [9, 13, 10, 11, 8, 10, 13, 11, 8, 4];
 
 const line = (row: Row): string =>
   row

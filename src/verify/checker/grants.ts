@@ -4,7 +4,7 @@
  * nobody wrongly; what only an order of all operations can show is left to the search.
  */
 import type { History } from "../history.js";
-import { expiredBy, graceMs, heldUntil, mayEndFrom, promisedUntil, seenOverBy } from "./holds.js";
+import { expiredBy, graceMs, heldUntil, mayEndFrom, promisedUntil, ranUntil, seenOverBy } from "./holds.js";
 import {
   type Acquire,
   decidedFrom,
@@ -349,7 +349,7 @@ function checkDelays(name: NameFacts, history: History, blame: Blame): void {
     const overBy = expiredBy(lease, history);
     if (lease.releases.some(({ began, reply }) => reply.kind === "done" || began <= overBy)) return;
     if (isForgotten(history, grantedFrom(lease), grantedBy(next))) return;
-    const until = heldUntil(lease, history) + delayMs - history.clockBoundMs;
+    const until = ranUntil(lease, history) + delayMs - history.clockBoundMs;
     if (grantedBy(next) >= until) return;
     const says = `${holderOf(lease)} with a lock delay of ${delayMs} ms and never released it; nobody may have it before ${at(until)}`;
     blame("I2", [firstGrant(lease), firstGrant(next)], `${says}: ${told(firstGrant(next))}`);

@@ -33,6 +33,12 @@ export function mayEndFrom(lease: LeaseFacts, { clockBoundMs, quiet = [] }: Hist
   return earliest;
 }
 
+/** It had not run out before then. Where places count for themselves, one of them may take it for held for longer. */
+export const ranUntil = (lease: LeaseFacts, history: History): number =>
+  history.terms?.margin === undefined
+    ? heldUntil(lease, history)
+    : Math.min(promisedUntil(lease, history, Number.POSITIVE_INFINITY), mayEndFrom(lease, history));
+
 /** Worked out once for each lease. */
 const known = new WeakMap<LeaseFacts, number>();
 

@@ -57,9 +57,12 @@ export class Lifetimes {
   }
 
   /** When its lock delay is over, if the lease ends within the span, and not by a release. */
-  delayAfter({ delay }: Held, { lo, hi }: Span): Span {
+  delayAfter(held: Held, { lo, hi }: Span): Span {
+    const { delay } = held;
+    // It runs from the end by the holder's own time, though another place may still take the lease for held.
+    const from = this.ledger.history.terms?.margin === undefined ? lo : Math.min(lo, this.#expiryOf(held).lo);
     return {
-      lo: delay.lo === 0 ? 0 : lo + delay.lo - this.#bound,
+      lo: delay.lo === 0 ? 0 : from + delay.lo - this.#bound,
       hi: delay.hi === 0 ? 0 : this.#seenBy(hi + delay.hi + this.#bound + tickMs),
     };
   }

@@ -6,6 +6,7 @@ import type { Fault } from "./fault.js";
 import { fsync } from "./fsync.js";
 import { kill } from "./kill.js";
 import { late } from "./late.js";
+import { lostPush } from "./lost-push.js";
 import { lostReplies } from "./lost-replies.js";
 import { none } from "./none.js";
 import { partition } from "./partition.js";
@@ -28,4 +29,5 @@ export const faults: readonly Fault[] = [
   fsync,
   restart,
   restore,
+  lostPush,
 ];

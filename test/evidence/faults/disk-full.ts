@@ -2,7 +2,7 @@
 import { temporaryDir } from "../../server.js";
 import { smallDisk } from "../../system-small-disk.js";
 import { isFull, writesWereRefused } from "../proofs.js";
-import { again, between, type Fault, now, sleep } from "./fault.js";
+import { again, between, type Fault, firstOf, now, sleep } from "./fault.js";
 
 /** Holds some seconds of log. */
 const diskBytes = 8 * 2 ** 20;
@@ -18,7 +18,7 @@ export const diskFull: Fault = {
     options: smallDisk(temporaryDir("holdfast-full-"), diskBytes),
     during: (scene, over) =>
       again(scene, over, async () => {
-        const { server } = scene;
+        const { server } = firstOf(scene);
         const from = now();
         const saidBefore = server.stderr().length;
         const ballast = scene.disk.fill(server);

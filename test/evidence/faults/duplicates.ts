@@ -9,6 +9,7 @@ export const duplicates: Fault = {
   says: "requests arrive twice, up to 3 s apart",
   proof: "the second reply was seen",
   needs: [],
+  isByRequest: true,
   isProxied: true,
   share: 0.4,
   minimums: { inFlight: 100, sameLease: 10 },
@@ -21,8 +22,10 @@ export const duplicates: Fault = {
           over,
           0.1,
           () => ({ kind: "duplicate", ms: scene.random() < 0.5 ? 0 : between(scene, 10, 3000) }),
-          (struck) => {
-            const operation = operationOf(struck, `again-${nth++}`);
+          (struck, node) => {
+            // Each place is asked by recorders of its own.
+            const recorder = `again-${scene.nodes.indexOf(node)}`;
+            const operation = { ...operationOf(struck, `again-${nth++}`), recorder };
             scene.also(operation);
             if (operation.call.op === "acquire" && operation.call.requestId !== null)
               if (operation.reply.kind === "granted") scene.count("sameLease");

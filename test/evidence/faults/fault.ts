@@ -11,6 +11,7 @@ import type { Engine } from "../engines.js";
 import type { Proof, Window } from "../histories.js";
 import type { LoadProcess } from "../load-process.js";
 import type { TcpProxy } from "../proxy.js";
+import type { PushProxy } from "../push-proxy.js";
 
 export interface Fault {
   readonly name: string;
@@ -23,6 +24,8 @@ export interface Fault {
   readonly workloads?: readonly string[];
   /** Processes that the load is spread over. */
   readonly loads?: number;
+  /** Strikes come with requests: where those are fewer, so are they. */
+  readonly isByRequest?: boolean;
   /** The callers reach the server through the proxy. */
   readonly isProxied?: boolean;
   /** For how long it holds up single requests while others pass, in ms. */
@@ -39,18 +42,29 @@ export interface Fault {
 }
 
 export interface Arranged {
-  /** What the server must be started with. */
+  /** What the first server must be started with. */
   readonly options?: ServerOptions;
   /** Strikes until aborted. */
   readonly during: (scene: Scene, over: AbortSignal) => Promise<void>;
 }
 
+/** One of the servers that callers can ask. */
+export interface Node {
+  /** The one that runs now: who ends it puts the next in its place. */
+  server: Server;
+  /** Before it. */
+  readonly proxy: TcpProxy;
+  /** Whether the call was made to it. */
+  readonly isAsked: (operation: Operation) => boolean;
+}
+
 /** What a fault can lay hands on. */
 export interface Scene {
   readonly engine: Engine;
-  /** The one that runs now: who ends it puts the next in its place. */
-  server: Server;
-  readonly proxy: TcpProxy;
+  /** At least one, all on the same data. */
+  readonly nodes: readonly Node[];
+  /** Between the nodes and their data, where something is. */
+  readonly pushes: PushProxy | null;
   /** The processes that call. */
   readonly loads: readonly Pick<LoadProcess, "signal">[];
   /** What is done to the disk under the server. */
@@ -66,6 +80,19 @@ export interface Scene {
 }
 
 export const now = monotonicMs;
+
+/** A node, by chance: the others go on. */
+export function oneOf({ nodes, random }: Pick<Scene, "nodes" | "random">): Node {
+  const node = nodes[Math.floor(random() * nodes.length)];
+  if (node === undefined) throw new Error("there is no server");
+  return node;
+}
+
+/** The only one, or the one that was started as the fault wanted it. */
+export function firstOf({ nodes: [first] }: Pick<Scene, "nodes">): Node {
+  if (first === undefined) throw new Error("there is no server");
+  return first;
+}
 
 /** A length of time, in ms, by chance. */
 export const between = ({ random }: Pick<Scene, "random">, fromMs: number, toMs: number): number =>

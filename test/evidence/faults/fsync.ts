@@ -3,7 +3,7 @@
 
 import { until } from "../../system-client.js";
 import { seen, showsWithinMs } from "../proofs.js";
-import { again, type Fault, now, sleep } from "./fault.js";
+import { again, type Fault, firstOf, now, sleep } from "./fault.js";
 
 export const fsync: Fault = {
   name: "fsync",
@@ -15,7 +15,7 @@ export const fsync: Fault = {
   arrange: () => ({
     during: (scene, over) =>
       again(scene, over, async () => {
-        const tracer = await scene.disk.failSyncs(scene.server.pid, "when=1");
+        const tracer = await scene.disk.failSyncs(firstOf(scene).server.pid, "when=1");
         const from = now();
         const failed = (): true | undefined => (tracer.output().includes("INJECTED") ? true : undefined);
         const hasFailed = await until(failed, "a sync failed", showsWithinMs).catch(() => false);

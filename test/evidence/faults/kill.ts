@@ -1,10 +1,10 @@
-// kill -9 of the server in the middle of its work, and a start on the data that it left.
+// kill -9 of a server in the middle of its work, and a start on the data that it left.
 import { endsSoon, isReplaced, seen } from "../proofs.js";
-import { again, type Fault, now } from "./fault.js";
+import { again, type Fault, now, oneOf } from "./fault.js";
 
 export const kill: Fault = {
   name: "kill",
-  says: "kill -9 of the server, and a new start",
+  says: "kill -9 of a server, and a new start",
   proof: "the process was ended by the signal, and another answered",
   needs: [],
   share: 0.25,
@@ -12,12 +12,13 @@ export const kill: Fault = {
   arrange: () => ({
     during: (scene, over) =>
       again(scene, over, async () => {
-        const { server } = scene;
+        const node = oneOf(scene);
+        const { server } = node;
         const from = now();
         server.kill("SIGKILL");
         const hasEnded = await endsSoon(server);
-        if (hasEnded) scene.server = await server.restart();
-        scene.struck({ from, to: from }, seen(hasEnded && (await isReplaced(server, scene.server, null))));
+        if (hasEnded) node.server = await server.restart();
+        scene.struck({ from, to: from }, seen(hasEnded && (await isReplaced(server, node.server, null))));
       }),
   }),
 };

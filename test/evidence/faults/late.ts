@@ -12,6 +12,7 @@ export const late: Fault = {
   says: "requests arrive up to 3 s late, most when their caller is gone",
   proof: "the server got the request later than it was sent",
   needs: [],
+  isByRequest: true,
   isProxied: true,
   heldUpMs: mostMs,
   share: 0.4,

@@ -7,6 +7,7 @@ export const lostReplies: Fault = {
   says: "replies are lost after the commit",
   proof: "the reply was seen, and its caller cut off",
   needs: [],
+  isByRequest: true,
   isProxied: true,
   share: 0.5,
   minimums: { inFlight: 60, lost: 60, lostGrants: 15 },

@@ -1,11 +1,11 @@
-// Nothing passes between the callers and the server for a while; what was sent meanwhile arrives afterwards.
+// Nothing passes between a server and its callers for a while; what was sent meanwhile arrives afterwards.
 import { nobodyHeard } from "../proofs.js";
-import { again, beyondTtl, type Fault } from "./fault.js";
+import { again, beyondTtl, type Fault, oneOf } from "./fault.js";
 
 export const partition: Fault = {
   name: "partition",
   says: "nothing passes for 1.2 to 5 TTLs, then all of it",
-  proof: "no reply came while it lasted",
+  proof: "nobody who asks there heard anything while it lasted",
   needs: [],
   isProxied: true,
   share: 0.25,
@@ -13,14 +13,15 @@ export const partition: Fault = {
   arrange: () => ({
     during: (scene, over) =>
       again(scene, over, async () => {
-        const { proxy } = scene;
+        const node = oneOf(scene);
+        const { proxy } = node;
         const window = await beyondTtl(
           scene,
           over,
           () => proxy.part(),
           () => proxy.heal(),
         );
-        if (window !== null) scene.struck(window, nobodyHeard(window));
+        if (window !== null) scene.struck(window, nobodyHeard(node, window));
       }),
   }),
 };

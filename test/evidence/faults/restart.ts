@@ -1,6 +1,6 @@
 // An orderly restart of whatever keeps the data.
 import { isReplaced, seen } from "../proofs.js";
-import { again, type Fault, now } from "./fault.js";
+import { again, type Fault, now, oneOf } from "./fault.js";
 
 export const restart: Fault = {
   name: "restart",
@@ -12,11 +12,12 @@ export const restart: Fault = {
   arrange: () => ({
     during: (scene, over) =>
       again(scene, over, async () => {
-        const { server, engine } = scene;
+        const node = oneOf(scene);
+        const { server } = node;
         const from = now();
-        scene.server = await engine.bounce(server);
+        node.server = await scene.engine.bounce(server);
         const window = { from, to: now() };
-        scene.struck(window, seen(await isReplaced(server, scene.server, 0)));
+        scene.struck(window, seen(await isReplaced(server, node.server, 0)));
       }),
   }),
 };

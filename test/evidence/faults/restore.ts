@@ -4,9 +4,9 @@
 import { join } from "node:path";
 import { call, type Server, temporaryDir } from "../../server.js";
 import { until } from "../../system-client.js";
-import { operator } from "../engines.js";
+import { operator } from "../principals.js";
 import { seen } from "../proofs.js";
-import { again, between, type Fault, now, sleep } from "./fault.js";
+import { again, between, type Fault, firstOf, now, sleep } from "./fault.js";
 
 /** The longest TTL of a workload: as long the server grants nothing after it was restored. */
 const quietMs = 5000;
@@ -27,16 +27,17 @@ export const restore: Fault = {
     return {
       during: (scene, over) =>
         again(scene, over, async () => {
+          const node = firstOf(scene);
           const file = join(dir, `copy-${copies++}.db`);
-          await scene.engine.backUp(scene.server, file);
+          await scene.engine.backUp(node.server, file);
           await sleep(between(scene, 300, 1500));
-          const before = await granted(scene.server);
+          const before = await granted(node.server);
           const from = now();
-          scene.server = await scene.engine.restore(scene.server, file);
+          node.server = await scene.engine.restore(node.server, file);
           const window = { from, to: now() };
           scene.quiet({ from, to: now() + quietMs });
           // Something must be granted before the next time.
-          const after = await granted(scene.server);
+          const after = await granted(node.server);
           const hasJumped = after.token - before.token > jumpMin;
           scene.struck(window, seen(after.delays > 0 && hasJumped));
         }),
