@@ -11,8 +11,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { forkModule, gone, spawnNode } from "./children.js";
 
-/** dist/bench/server.js → dist/src/main.js */
-export const PROGRAM = fileURLToPath(new URL("../src/main.js", import.meta.url));
+/** dist/bench/server.js → the program as it ships */
+export const PROGRAM = fileURLToPath(new URL("../bin/holdfast.cjs", import.meta.url));
 
 const READY_WITHIN_MS = 120_000;
 const STOP_WITHIN_MS = 30_000;

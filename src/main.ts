@@ -8,6 +8,10 @@ if (args[0] === "--version" || args[0] === "-V") {
   // Nothing can be lost with a reader that has left.
   process.stdout.on("error", () => {}).write(`${version}\n`);
 } else {
-  const { run } = await import("./faces/cli/program.js");
-  process.exitCode = await run(args);
+  // Not awaited here: the bundle of it is no ES module.
+  void import("./faces/cli/program.js")
+    .then(({ run }) => run(args))
+    .then((code) => {
+      process.exitCode = code;
+    });
 }

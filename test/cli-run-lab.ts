@@ -140,7 +140,7 @@ export const keeperOf = (run: Started): Promise<number> =>
     readdirSync("/proc")
       .filter((entry) => /^\d+$/.test(entry))
       .map(Number)
-      .find((pid) => parentOf(pid) === run.pid && contentOf(`/proc/${pid}/cmdline`).includes("keeper.js")),
+      .find((pid) => parentOf(pid) === run.pid && contentOf(`/proc/${pid}/cmdline`).includes("/keeper.")),
   );
 
 const parentOf = (pid: number): number =>

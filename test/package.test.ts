@@ -43,7 +43,7 @@ describe("the package", () => {
       .trim()
       .split("\n")
       .map((file) => file.replace(/^package\//, ""));
-    const needed = ["package.json", "README.md", "LICENSE", "CHANGELOG.md", "dist/src/main.js"];
+    const needed = ["package.json", "README.md", "LICENSE", "CHANGELOG.md", "dist/bin/holdfast.cjs"];
     const linked = ["CONTRIBUTING.md", "SECURITY.md", "docs/operations.md"];
     assert.deepEqual(
       [...needed, ...linked].filter((file) => !files.includes(file)),

@@ -3,14 +3,16 @@
 // temporary directories go with it. `call` is one HTTP request against it.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
-export const mainFile = fileURLToPath(new URL("../src/main.js", import.meta.url));
+const root = fileURLToPath(new URL("../../", import.meta.url));
+/** The program as it ships: what package.json installs as `holdfast`. */
+export const mainFile = join(root, JSON.parse(readFileSync(join(root, "package.json"), "utf8")).bin.holdfast);
 export const defaultTokens =
   "runner-1:secret-a,runner-2:secret-b,viewer:secret-v:observer,ci:secret-c:worker:reentrant";
 export const adminToken = "operator-secret-for-tests";
@@ -30,7 +32,7 @@ export interface ServerOptions {
   port?: number;
   /** The value of HOLDFAST_TOKENS. */
   tokens?: string;
-  /** What to run instead of `node dist/src/main.js`. */
+  /** What to run instead of the program of package.json. */
   program?: readonly string[];
   cwd?: string;
   /** How long the start may take, for tests that start on much data. */

@@ -1,0 +1,124 @@
+// Makes the program that ships out of the compiled files: dist/bin/holdfast.cjs, and beside it one file for each group of
+// commands that are called in loops and hooks. Reading one file instead of a hundred is most of what such a call costs, and
+// CommonJS starts sooner than ES modules. Each file is complete by itself, and a process loads one of them, so that there
+// is no class or state twice. What no bundle holds (the server, help) runs from dist/src, as do worker threads.
+import { readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { build } from "esbuild";
+
+/** What each bundle holds: the files in faces/cli/words that declare its commands, and the first words of these. */
+const GROUPS = {
+  lock: { files: ["lock", "job"], words: ["lock", "job"] },
+  run: { files: ["run"], words: ["run", "hold"] },
+  look: {
+    files: ["look", "node"],
+    words: ["status", "watch", "doctor", "config", "node"],
+  },
+};
+
+/** Programs of their own, that are started by their URL: where they are below dist/src, and their bundle. */
+const STARTED = { "faces/cli/run/keeper.js": "keeper" };
+
+/** Loaded by no command of a bundle, or hardly ever: left where they are. */
+const LEFT_OUT = /\/engines\/(?:sqlite|memory)\//;
+
+/** Packages that are small and needed at once. Their licences ask to go with them. */
+const PACKAGES = ["commander", "smol-toml"];
+
+const BIN = "bin";
+
+/** Puts the bundles into `made`/bin; `made` is the compiler's output. */
+export async function bundle(root, made) {
+  const source = join(made, "src");
+  const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const program = join(source, "faces/cli/program.js");
+  const entries = [
+    { name: "holdfast", entry: join(source, "main.js") },
+    ...Object.keys(GROUPS).map((name) => ({ name, entry: program })),
+    ...Object.entries(STARTED).map(([entry, name]) => ({ name, entry: join(source, entry) })),
+  ];
+  await Promise.all(
+    entries.map(({ name, entry }) =>
+      build({
+        entryPoints: [entry],
+        outfile: join(made, BIN, `${name}.cjs`),
+        bundle: true,
+        format: "cjs",
+        platform: "node",
+        target: "node20.19",
+        // Names stay, for the traces of a bug; everything else is there to be read by the engine only.
+        minifySyntax: true,
+        minifyWhitespace: true,
+        legalComments: "none",
+        logLevel: "warning",
+        plugins: [asShipped(source, name, version)],
+      }),
+    ),
+  );
+  writeFileSync(join(made, BIN, "LICENSES.txt"), licences(root));
+}
+
+/** What differs between a file of dist/src and the same in a bundle: where it is, and what it may load. */
+function asShipped(source, name, version) {
+  return {
+    name: "as-shipped",
+    setup(on) {
+      on.onResolve({ filter: /./ }, ({ path, importer, kind, namespace }) => {
+        if (kind === "entry-point" || importer.includes("/node_modules/")) return undefined;
+        if (path.startsWith("node:")) return { path, external: true };
+        if (namespace === "choice") return { path, external: true };
+        if (!path.startsWith(".")) return PACKAGES.includes(path) ? undefined : { path, external: true };
+        const file = join(dirname(importer), path);
+        const below = relative(source, file);
+        if (name === "holdfast" && below === "faces/cli/program.js")
+          return { path: "program", namespace: "choice" };
+        const declared = /^faces\/cli\/words\/(\w+)\.js$/.exec(below)?.[1];
+        const isOther =
+          importer.endsWith("/program.js") && declared && !GROUPS[name].files.includes(declared);
+        return isOther || LEFT_OUT.test(file) ? { path: `../src/${below}`, external: true } : undefined;
+      });
+      on.onLoad({ filter: /./, namespace: "choice" }, () => ({ contents: choice() }));
+      on.onLoad({ filter: /\.js$/ }, ({ path }) => {
+        if (!path.startsWith(source)) return undefined;
+        const below = relative(source, path);
+        // Read once, when the package is built.
+        if (below === "faces/cli/version.js")
+          return { contents: `export const version = ${JSON.stringify(version)};` };
+        return { contents: withPlaces(readFileSync(path, "utf8"), below) };
+      });
+    },
+  };
+}
+
+/** Stands in for faces/cli/program.js: the one with all commands, or the bundle with the one that is called. */
+function choice() {
+  const cases = Object.entries(GROUPS).flatMap(([name, { words }]) =>
+    words.map((word) => `    case ${JSON.stringify(word)}: return require("./${name}.cjs").run(args);`),
+  );
+  return `
+export async function run(args) {
+  switch (args[0]) {
+${cases.join("\n")}
+    default: return (await import("../src/faces/cli/program.js")).run(args);
+  }
+}`;
+}
+
+/** A bundle's own URL is not that of the files in it. */
+function withPlaces(text, below) {
+  const started = text.replace(/new URL\("(\.{1,2}\/[^"]+)", import\.meta\.url\)/g, (all, path) => {
+    const bundled = STARTED[join(dirname(below), path)];
+    return bundled === undefined ? all : urlOf(`./${bundled}.cjs`);
+  });
+  return started.replaceAll("import.meta.url", `${urlOf(`../src/${below}`)}.href`);
+}
+
+const urlOf = (path) => `new URL(${JSON.stringify(path)}, require("node:url").pathToFileURL(__filename))`;
+
+function licences(root) {
+  const texts = PACKAGES.map((name) => {
+    const text = readFileSync(join(root, "node_modules", name, "LICENSE"), "utf8").trim();
+    return `${name}\n${"-".repeat(name.length)}\n\n${text}\n`;
+  });
+  return `The files beside this one hold parts of these packages:\n\n${texts.join("\n\n")}`;
+}
