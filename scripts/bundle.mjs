@@ -26,15 +26,15 @@ const LEFT_OUT = /\/engines\/(?:sqlite|memory)\//;
 const PACKAGES = ["commander", "smol-toml"];
 
 const BIN = "bin";
+const PROGRAM = "faces/cli/program.js";
 
 /** Puts the bundles into `made`/bin; `made` is the compiler's output. */
 export async function bundle(root, made) {
   const source = join(made, "src");
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-  const program = join(source, "faces/cli/program.js");
   const entries = [
     { name: "holdfast", entry: join(source, "main.js") },
-    ...Object.keys(GROUPS).map((name) => ({ name, entry: program })),
+    ...Object.keys(GROUPS).map((name) => ({ name, entry: join(source, PROGRAM) })),
     ...Object.entries(STARTED).map(([entry, name]) => ({ name, entry: join(source, entry) })),
   ];
   await Promise.all(
@@ -60,34 +60,40 @@ export async function bundle(root, made) {
 
 /** What differs between a file of dist/src and the same in a bundle: where it is, and what it may load. */
 function asShipped(source, name, version) {
+  const below = (file) => relative(source, file);
+  const isLeftOut = (file) => LEFT_OUT.test(file) || isOfOtherGroup(below(file), name);
   return {
     name: "as-shipped",
     setup(on) {
       on.onResolve({ filter: /./ }, ({ path, importer, kind, namespace }) => {
         if (kind === "entry-point" || importer.includes("/node_modules/")) return undefined;
-        if (path.startsWith("node:")) return { path, external: true };
         if (namespace === "choice") return { path, external: true };
         if (!path.startsWith(".")) return PACKAGES.includes(path) ? undefined : { path, external: true };
         const file = join(dirname(importer), path);
-        const below = relative(source, file);
-        if (name === "holdfast" && below === "faces/cli/program.js")
-          return { path: "program", namespace: "choice" };
-        const declared = /^faces\/cli\/words\/(\w+)\.js$/.exec(below)?.[1];
-        const isOther =
-          importer.endsWith("/program.js") && declared && !GROUPS[name].files.includes(declared);
-        return isOther || LEFT_OUT.test(file) ? { path: `../src/${below}`, external: true } : undefined;
+        if (name === "holdfast" && below(file) === PROGRAM) return { path: "program", namespace: "choice" };
+        return isLeftOut(file) ? { path: `../src/${below(file)}`, external: true } : undefined;
       });
       on.onLoad({ filter: /./, namespace: "choice" }, () => ({ contents: choice() }));
       on.onLoad({ filter: /\.js$/ }, ({ path }) => {
         if (!path.startsWith(source)) return undefined;
-        const below = relative(source, path);
         // Read once, when the package is built.
-        if (below === "faces/cli/version.js")
+        if (below(path) === "faces/cli/version.js")
           return { contents: `export const version = ${JSON.stringify(version)};` };
-        return { contents: withPlaces(readFileSync(path, "utf8"), below) };
+        const text = withPlaces(readFileSync(path, "utf8"), below(path));
+        return {
+          contents: name === "holdfast" ? text : atOnce(text, (to) => isLeftOut(join(dirname(path), to))),
+        };
       });
     },
   };
+}
+
+/** Declares commands that this bundle is never asked for. */
+function isOfOtherGroup(below, name) {
+  const declares = /^faces\/cli\/words\/(\w+)\.js$/.exec(below)?.[1];
+  const isGroup =
+    declares === "server" || Object.values(GROUPS).some(({ files }) => files.includes(declares));
+  return isGroup && !GROUPS[name]?.files.includes(declares);
 }
 
 /** Stands in for faces/cli/program.js: the one with all commands, or the bundle with the one that is called. */
@@ -102,6 +108,20 @@ ${cases.join("\n")}
     default: return (await import("../src/faces/cli/program.js")).run(args);
   }
 }`;
+}
+
+/**
+ * What is imported when it is needed becomes an import like others: it is in the same file anyway. Else each module would be
+ * a function of its own around everything in it, and be parsed once more for that.
+ */
+function atOnce(text, isLeftOut) {
+  const imports = [];
+  const flat = text.replace(/\bimport\("(\.[^"]+|smol-toml|commander)"\)/g, (all, path) => {
+    if (isLeftOut(path)) return all;
+    imports.push(`import * as atOnce${imports.length} from "${path}";`);
+    return `Promise.resolve(atOnce${imports.length - 1})`;
+  });
+  return `${imports.join("\n")}\n${flat}`;
 }
 
 /** A bundle's own URL is not that of the files in it. */
