@@ -36,6 +36,9 @@ class Keeper {
     this.state.renewed(sentAt, expiresInMs);
     this.#endpoint = endpointOf(place);
     const options: TransportOptions = { ...this.#endpoint, space: undefined, fetch: this.#fetch };
+    // What answers from a repository is loaded now: at the first renewal the program may have been replaced.
+    if (place.kind === "repository")
+      void this.#endpoint.fetch(`${this.#endpoint.url}/whoami`).catch(() => undefined);
     this.#locks = new Locks(new Transport(options));
     this.#victims = new Victims(leaseId);
     this.guard = new Guard({
