@@ -2,7 +2,7 @@
 // reach, the engine opened on them, and what a caller asks of it.
 import { execFileSync, spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { policyDefault } from "../src/core/limits.js";
 import { type GitOptions, openGit } from "../src/engines/git/open.js";
@@ -63,6 +63,22 @@ export interface Remote {
 export function newClone(bare: string, dir: string, ...options: string[]): string {
   git(join(dir, ".."), "clone", "--quiet", ...options, bare, dir);
   return dir;
+}
+
+/** Processes whose directory this is, or lies below it. */
+export function processesIn(dir: string): { readonly pid: number; readonly args: string }[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .flatMap((pid) => {
+      try {
+        if (!`${readlinkSync(`/proc/${pid}/cwd`)}/`.startsWith(`${join(dir)}/`)) return [];
+        const args = readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
+        // One that ended and was not yet taken note of has none.
+        return args === "" ? [] : [{ pid: Number(pid), args }];
+      } catch {
+        return [];
+      }
+    });
 }
 
 export interface OpenOptions extends Partial<GitOptions> {
