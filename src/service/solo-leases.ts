@@ -45,7 +45,19 @@ export interface Pace {
 
 export type SoloAcquired = { readonly granted: Holding } | Refusal;
 
+/** Calls of this process under way for one lease: a request, and repeats of it. */
+interface Asking {
+  calls: number;
+  /** One of them was granted it; else it is older than they are. */
+  isNew: boolean;
+  /** One of them was told so. */
+  isTold: boolean;
+}
+
 export class SoloLeases {
+  /** By lease. */
+  readonly #asking = new Map<string, Asking>();
+
   constructor(
     readonly store: Store,
     readonly policy: Policy,
@@ -53,17 +65,34 @@ export class SoloLeases {
     readonly chance: () => number = Math.random,
   ) {}
 
-  /** Acquires, looking again for as long as asked to. A grant that nobody listens to any more is given back. */
+  /**
+   * Acquires, looking again for as long as asked to. A grant that nobody listens to any more is given back, unless it is
+   * one that a repeat of the request was told of, or may yet be.
+   */
   async acquire(claim: Claim, wait: SoloWait | null): Promise<SoloAcquired> {
+    const asking = this.#asking.get(claim.leaseId) ?? { calls: 0, isNew: false, isTold: false };
+    this.#asking.set(claim.leaseId, asking);
+    asking.calls++;
+    try {
+      const outcome = await this.#acquireWithin(claim, wait, asking);
+      if (wait?.gone.aborted !== true) {
+        asking.isTold ||= "granted" in outcome;
+        return outcome;
+      }
+    } finally {
+      if (--asking.calls === 0) this.#asking.delete(claim.leaseId);
+    }
+    if (asking.calls === 0 && asking.isNew && !asking.isTold) await this.#giveBack(claim);
+    throw new StoreError("unavailable", "the caller left");
+  }
+
+  async #acquireWithin(claim: Claim, wait: SoloWait | null, asking: Asking): Promise<SoloAcquired> {
     const until = this.store.now() + (wait?.ms ?? 0);
     const pace = wait?.pace ?? { looks: 0, nextAt: 0 };
     for (;;) {
       if (wait !== null) await pause(Math.min(until, pace.nextAt) - this.store.now(), wait.gone);
-      const outcome = await this.#acquireNow(claim);
-      if (wait?.gone.aborted === true) {
-        if ("granted" in outcome) await this.#giveBack(claim);
-        throw new StoreError("unavailable", "the caller left");
-      }
+      const outcome = await this.#acquireNow(claim, asking);
+      if (wait?.gone.aborted === true) return outcome;
       pace.nextAt = this.store.now() + this.#pauseMs(pace.looks++, outcome);
       if (wait === null || until <= this.store.now() || !isWaitable(outcome)) return outcome;
     }
@@ -142,12 +171,14 @@ export class SoloLeases {
    * A repeat is answered with a renewed lease: how much is left of what another process was granted, perhaps before the
    * machine was started anew, is known to nobody.
    */
-  async #acquireNow(claim: Claim): Promise<SoloAcquired> {
+  async #acquireNow(claim: Claim, asking: Asking): Promise<SoloAcquired> {
     for (let round = 0; round < settleRoundsMax; round++) {
       const { outcome } = await this.#step(claim.name, acquireKeys(claim), (view) =>
         decideAcquire(view, claim, this.policy),
       );
-      if ("refused" in outcome || outcome.how !== "repeat") return outcome;
+      if ("refused" in outcome) return outcome;
+      if (outcome.how === "new") asking.isNew = true;
+      if (outcome.how !== "repeat") return outcome;
       const { space, name, principal } = claim;
       const leaseId = outcome.granted.lock.lease.id;
       const again = await this.renew({ space, name, principal, leaseId, ttlMs: null });
