@@ -40,7 +40,11 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   for await (const chunk of request.setEncoding("utf8")) body += chunk as string;
   const asked = { method, signal: gone.signal, ...(body === "" ? {} : { body }) };
   const reply = await ask(`http://repository.invalid${url}`, asked);
-  response.writeHead(reply.status, { "content-type": "application/json" }).end(await reply.text());
+  const text = await reply.text();
+  const length = { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
+  // Who asks again is to ask the next.
+  const isLast = server.listening ? {} : { connection: "close" };
+  response.writeHead(reply.status, { ...length, ...isLast }).end(text);
 }
 
 const server = createServer((request, response) => {

@@ -66,7 +66,7 @@ export class PushProxy implements AsyncDisposable {
     remote.once("end", () => {
       // Nothing is left to be done at the remote: whatever it did, it has said.
       if (push?.fate !== "lose-answer") return void clone.end();
-      this.#tell({ fate: "lose-answer", began: push.began, hasLanded: /\bok refs\//.test(answer) });
+      this.#tell({ fate: "lose-answer", began: push.began, hasLanded: /ok refs\//.test(answer) });
       clone.resetAndDestroy();
     });
     clone.once("end", () => remote.end());
