@@ -10,6 +10,7 @@ import { describeMachine } from "./machine.js";
 import { type Options, readOptions, USAGE } from "./options.js";
 import { render } from "./report.js";
 import { acquire } from "./scenarios/acquire.js";
+import { cliStart } from "./scenarios/cli-start.js";
 import { control } from "./scenarios/control.js";
 import { expiry } from "./scenarios/expiry.js";
 import { bulk, session } from "./scenarios/heartbeat.js";
@@ -24,7 +25,21 @@ type Scenario = (lab: Lab) => Promise<Findings>;
 
 /** In the order they run and are reported. */
 const SCENARIOS = new Map<string, Scenario>(
-  Object.entries({ control, acquire, renew, pair, owner, expiry, hot, waiters, bulk, session, next, scale }),
+  Object.entries({
+    control,
+    acquire,
+    renew,
+    pair,
+    owner,
+    expiry,
+    hot,
+    waiters,
+    bulk,
+    session,
+    next,
+    scale,
+    "cli-start": cliStart,
+  }),
 );
 
 const startedAt = performance.now();

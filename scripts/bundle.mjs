@@ -8,11 +8,11 @@ import { build } from "esbuild";
 
 /** What each bundle holds: the files in faces/cli/words that declare its commands, and the first words of these. */
 const GROUPS = {
-  lock: { files: ["lock", "job"], words: ["lock", "job"] },
+  lock: { files: ["lock"], words: ["lock"] },
   run: { files: ["run"], words: ["run", "hold"] },
   look: {
-    files: ["look", "node"],
-    words: ["status", "watch", "doctor", "config", "node"],
+    files: ["look", "job", "node"],
+    words: ["status", "watch", "doctor", "config", "job", "node"],
   },
 };
 
