@@ -6,18 +6,14 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 
-/** What each bundle holds: the files in faces/cli/words that declare its commands, and the first words of these. */
-const GROUPS = {
-  lock: { files: ["lock"], words: ["lock"] },
-  run: { files: ["run"], words: ["run", "hold"] },
-  look: {
-    files: ["look", "job", "node"],
-    words: ["status", "watch", "doctor", "config", "job", "node"],
-  },
-};
+/** What each bundle holds: the files in faces/cli/words that declare its commands. */
+const GROUPS = { lock: ["lock"], run: ["run"], guard: ["guard"], look: ["look", "job", "node"] };
 
-/** Programs of their own, that are started by their URL: where they are below dist/src, and their bundle. */
-const STARTED = { "faces/cli/run/keeper.js": "keeper" };
+/** Lists every command there is, so it is not one for a bundle with a few of them. */
+const WITH_ALL = ["completion"];
+
+/** Programs of their own, that others start by their URL: where they are below dist/src, and their bundle. */
+const STARTED = { "main.js": "holdfast", "faces/cli/run/keeper.js": "keeper" };
 
 /** Loaded by no command of a bundle, or hardly ever: left where they are. */
 const LEFT_OUT = /\/engines\/(?:sqlite|memory)\//;
@@ -32,8 +28,8 @@ const PROGRAM = "faces/cli/program.js";
 export async function bundle(root, made) {
   const source = join(made, "src");
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const words = wordsIn(readFileSync(join(source, PROGRAM), "utf8"));
   const entries = [
-    { name: "holdfast", entry: join(source, "main.js") },
     ...Object.keys(GROUPS).map((name) => ({ name, entry: join(source, PROGRAM) })),
     ...Object.entries(STARTED).map(([entry, name]) => ({ name, entry: join(source, entry) })),
   ];
@@ -51,7 +47,7 @@ export async function bundle(root, made) {
         minifyWhitespace: true,
         legalComments: "none",
         logLevel: "warning",
-        plugins: [asShipped(source, name, version)],
+        plugins: [asShipped(source, name, version, words)],
       }),
     ),
   );
@@ -59,9 +55,9 @@ export async function bundle(root, made) {
 }
 
 /** What differs between a file of dist/src and the same in a bundle: where it is, and what it may load. */
-function asShipped(source, name, version) {
+function asShipped(source, name, version, words) {
   const below = (file) => relative(source, file);
-  const isLeftOut = (file) => LEFT_OUT.test(file) || isOfOtherGroup(below(file), name);
+  const isLeftOut = (file) => LEFT_OUT.test(file) || isOfOtherGroup(below(file), name, words);
   return {
     name: "as-shipped",
     setup(on) {
@@ -73,7 +69,7 @@ function asShipped(source, name, version) {
         if (name === "holdfast" && below(file) === PROGRAM) return { path: "program", namespace: "choice" };
         return isLeftOut(file) ? { path: `../src/${below(file)}`, external: true } : undefined;
       });
-      on.onLoad({ filter: /./, namespace: "choice" }, () => ({ contents: choice() }));
+      on.onLoad({ filter: /./, namespace: "choice" }, () => ({ contents: choice(words) }));
       on.onLoad({ filter: /\.js$/ }, ({ path }) => {
         if (!path.startsWith(source)) return undefined;
         // Read once, when the package is built.
@@ -88,19 +84,32 @@ function asShipped(source, name, version) {
   };
 }
 
+/** Which file in faces/cli/words declares which command, as faces/cli/program.js has it. */
+function wordsIn(program) {
+  const found = program.matchAll(/^\s+(\w+): \(\) => import\("\.\/words\/(\w+)\.js"\)/gm);
+  return [...found].map(([, word, file]) => ({ word, file }));
+}
+
 /** Declares commands that this bundle is never asked for. */
-function isOfOtherGroup(below, name) {
-  const declares = /^faces\/cli\/words\/(\w+)\.js$/.exec(below)?.[1];
-  const isGroup =
-    declares === "server" || Object.values(GROUPS).some(({ files }) => files.includes(declares));
-  return isGroup && !GROUPS[name]?.files.includes(declares);
+function isOfOtherGroup(below, name, words) {
+  const declares = /^faces\/cli\/words\/([\w-]+)\.js$/.exec(below)?.[1];
+  return words.some(({ file }) => file === declares) && !GROUPS[name]?.includes(declares);
 }
 
 /** Stands in for faces/cli/program.js: the one with all commands, or the bundle with the one that is called. */
-function choice() {
-  const cases = Object.entries(GROUPS).flatMap(([name, { words }]) =>
-    words.map((word) => `    case ${JSON.stringify(word)}: return require("./${name}.cjs").run(args);`),
-  );
+function choice(words) {
+  const cases = words.flatMap(({ word, file }) => {
+    const name = Object.keys(GROUPS).find((one) => GROUPS[one].includes(file));
+    if (name === undefined || WITH_ALL.includes(word)) return [];
+    return `    case "${word}": return require("./${name}.cjs").run(args);`;
+  });
+  // Written in another form, it would run as before, only slowly.
+  if (
+    !Object.values(GROUPS)
+      .flat()
+      .every((file) => words.some((one) => one.file === file))
+  )
+    throw new Error(`${PROGRAM} does not name the files of scripts/bundle.mjs`);
   return `
 export async function run(args) {
   switch (args[0]) {

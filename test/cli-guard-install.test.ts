@@ -15,7 +15,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { after, afterEach, before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { type Clone, type GuardLab, openGuardLab } from "./guard-lab.js";
@@ -179,7 +179,7 @@ describe("install and uninstall", () => {
   test("another installation's hook is brought up to date", async () => {
     const clone = await guard.repository();
     hook(clone, "pre-commit", "#!/bin/sh\n:\n");
-    await runToEnd(process.execPath, [join(copyOfProgram(), "dist/src/main.js"), "guard", "install"], {
+    await runToEnd(process.execPath, [join(copyOfProgram(), "dist/bin/holdfast.cjs"), "guard", "install"], {
       cwd: clone.dir,
     });
     assert.doesNotMatch(readFileSync(join(hooksOf(clone), "pre-commit"), "utf8"), new RegExp(mainFile));
@@ -349,7 +349,8 @@ describe("where hooks live", () => {
 function copyOfProgram(): string {
   const root = fileURLToPath(new URL("../../", import.meta.url));
   const copy = temporaryDir("it's a program-");
-  cpSync(dirname(mainFile), join(copy, "dist/src"), { recursive: true });
+  for (const dir of ["bin", "src"])
+    cpSync(join(root, "dist", dir), join(copy, "dist", dir), { recursive: true });
   cpSync(join(root, "package.json"), join(copy, "package.json"));
   symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
   return copy;
@@ -359,7 +360,7 @@ describe("when the program is gone", () => {
   /** Hooks of a program that is there, then not; and a PATH without one. */
   async function orphan(clone: Clone): Promise<{ copy: string; without: { PATH: string } }> {
     const copy = copyOfProgram();
-    const main = join(copy, "dist/src/main.js");
+    const main = join(copy, "dist/bin/holdfast.cjs");
     const ended = await runToEnd(process.execPath, [main, "guard", "install"], { cwd: clone.dir });
     assert.equal(ended.code, 0, ended.text);
     const bin = temporaryDir("holdfast-bin-");
@@ -431,7 +432,7 @@ describe("when the program is gone", () => {
   test("a program that is broken: refused under require, passed over under warn", async () => {
     const clone = await strict();
     const { copy, without } = await orphan(clone);
-    writeFileSync(join(copy, "dist/src/main.js"), "throw new Error('broken');\n");
+    writeFileSync(join(copy, "dist/bin/holdfast.cjs"), "throw new Error('broken');\n");
     assert.equal((await clone.gitWith(without, "commit", "-qm", "x")).code, 1);
     const warned = await clone.gitWith(without, "-c", "holdfast.lockPolicy=warn", "commit", "-qm", "x");
     assert.equal(warned.code, 0);
