@@ -1,0 +1,179 @@
+// Pushes whose answer is lost, or that never arrive, or hang: the engine finds out what became of them. Never a false
+// success, never a false refusal, exactly one grant; and where nobody can know, it says so.
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { isStoreError } from "./conformance.js";
+import { Asker, git, gitEnv, newRemote, type OpenOptions, openAt, processesIn } from "./git-lab.js";
+import { recordAt } from "./git-races.js";
+import type { Fate } from "./git-ssh.js";
+import { claim, scratch, seeded, until } from "./store-lab.js";
+
+const sshFile = fileURLToPath(new URL("./git-ssh.js", import.meta.url));
+
+class Wire {
+  readonly bare: string;
+  readonly #clones: readonly string[];
+  readonly #fates: string[];
+
+  constructor(readonly t: TestContext) {
+    const dir = scratch(t);
+    const { bare, clones } = newRemote(dir, 2);
+    this.bare = bare;
+    this.#clones = clones;
+    this.#fates = clones.map((_, i) => join(dir, `fates-${i}`));
+    for (const clone of clones) git(clone, "remote", "set-url", "origin", `ssh://there${bare}`);
+    for (const i of clones.keys()) this.next(i);
+  }
+
+  /** What becomes of the next connections of this clone. `*`: of all. */
+  next(clone: number, ...fates: (Fate | `${Fate}*`)[]): void {
+    writeFileSync(this.#fates[clone] ?? "", fates.join("\n"));
+  }
+
+  dirOf(clone: number): string {
+    return this.#clones[clone] ?? "";
+  }
+
+  asker(clone: number, options: OpenOptions = {}): Asker {
+    const env = {
+      ...gitEnv,
+      GIT_SSH_COMMAND: `'${process.execPath}' '${sshFile}' '${this.#fates[clone]}'`,
+      GIT_SSH_VARIANT: "simple",
+    };
+    const store = openAt(this.dirOf(clone), { authority: "origin", env, ...options });
+    this.t.after(() => store.close());
+    return new Asker(store, `clone-${clone}`);
+  }
+}
+
+for (const fate of ["lose-reply", "cut"] as const)
+  for (const name of ["plain", "path:a/b"])
+    test(`${fate}, ${name}: acquire, renew and release are each done once, and said to be`, async (t) => {
+      const wire = new Wire(t);
+      const [one, two] = [wire.asker(0), wire.asker(1)];
+      await one.list();
+      wire.next(0, fate);
+      assert.equal(await one.acquire(name), 1);
+      assert.equal(recordAt(wire.bare, name).lease?.id, one.leaseId);
+      assert.equal(await two.acquire(name), "held by clone-0");
+      wire.next(0, fate, fate);
+      assert.equal(await one.renew(name), "renewed");
+      wire.next(0, fate);
+      assert.equal(await one.release(name), "released");
+      assert.equal(await two.acquire(name), 2);
+    });
+
+test("the answer is lost and then the remote: it is not known, and a repeat finds the one grant", async (t) => {
+  const wire = new Wire(t);
+  const asker = wire.asker(0);
+  await asker.list();
+  const wanted = claim("deploy", { principal: "clone-0", request: { id: "r-1", fingerprint: "f" } });
+  wire.next(0, "lose-reply", "away*");
+  await assert.rejects(asker.leases.acquire(wanted, null), isStoreError("unknown"));
+  wire.next(0);
+  const again = await asker.leases.acquire(wanted, null);
+  assert.ok("granted" in again && again.granted.lock.token === 1, "not a second grant");
+  assert.equal(recordAt(wire.bare, "deploy").lease?.id, wanted.leaseId);
+});
+
+test("a push that never arrived, and then no remote: it is not known, and nothing was taken", async (t) => {
+  const wire = new Wire(t);
+  const [one, two] = [wire.asker(0), wire.asker(1)];
+  await one.list();
+  wire.next(0, "cut", "away*");
+  await assert.rejects(one.acquire("deploy"), isStoreError("unknown"));
+  assert.equal(await two.acquire("deploy"), 1);
+});
+
+test("a remote that cannot be reached: certainly nothing was taken, and it says so", async (t) => {
+  const wire = new Wire(t);
+  const asker = wire.asker(0);
+  for (const hasLooked of [false, true]) {
+    if (hasLooked) {
+      wire.next(0);
+      await asker.list();
+    }
+    wire.next(0, "away*");
+    await assert.rejects(asker.acquire("deploy"), (error: Error) => {
+      assert.ok(isStoreError("unavailable")(error), `${error}`);
+      assert.match(error.message, /nothing was taken.*No route to host/);
+      return true;
+    });
+    await assert.rejects(asker.store.ping(), isStoreError("unavailable"));
+  }
+});
+
+test("a connection that hangs ends with an answer within its time, and leaves no process", async (t) => {
+  const wire = new Wire(t);
+  const timeoutMs = 1500;
+  const asker = wire.asker(0, { timeoutMs });
+  await asker.list();
+  wire.next(0, "hang");
+  const from = performance.now();
+  assert.equal(await asker.acquire("deploy"), 1, "it was done, and a look shows it");
+  wire.next(0, "hang*");
+  const hung = asker.renew("deploy").then(
+    (answer) => answer,
+    (error: Error) => error,
+  );
+  assert.equal(await hung, "renewed");
+  assert.ok(performance.now() - from < 6 * timeoutMs, `${performance.now() - from} ms`);
+  await asker.store.close();
+  await until(() => processesIn(wire.dirOf(0)).length === 0);
+});
+
+test("any of it in any order: one holder, one grant per token, and every answer true", async (t) => {
+  const seed = Math.floor(Math.random() * 2 ** 31);
+  t.diagnostic(`seed ${seed}`);
+  const chance = seeded(seed);
+  const wire = new Wire(t);
+  const all = [wire.asker(0), wire.asker(1)];
+  const fates: Fate[] = ["pass", "pass", "lose-reply", "cut", "away"];
+  const tokens = new Set<number>();
+  let holder = null as Asker | null;
+  let unknown = 0;
+  for (let step = 0; step < 30; step++) {
+    const i = chance(2);
+    const asker = all[i];
+    if (asker === undefined) throw new Error("two askers");
+    wire.next(i, ...Array.from({ length: 1 + chance(3) }, () => fates[chance(fates.length)] ?? "pass"));
+    const isHolder: boolean = holder === asker;
+    const what: "acquire" | "renew" | "release" = isHolder ? (chance(2) ? "renew" : "release") : "acquire";
+    const answer = await asker[what]("deploy").catch((error: unknown) => {
+      assert.ok(isStoreError("unknown")(error) || isStoreError("unavailable")(error), `${error}`);
+      return isStoreError("unknown")(error) ? "unknown" : "unavailable";
+    });
+    const words: string = `step ${step}: ${what} of ${asker.principal} was answered ${answer}`;
+    const { lease, token } = tryRecord(wire.bare) ?? { lease: null, token: 0 };
+    if (answer === "unknown") {
+      // Nobody knows, so whoever is there now decides.
+      unknown++;
+      holder = lease === null ? null : (all.find(({ principal }) => principal === lease.owner) ?? null);
+      if (holder !== null && lease !== null) holder.leaseId = lease.id;
+      if (holder !== null) tokens.add(token);
+    } else if (typeof answer === "number") {
+      assert.equal(holder, null, words);
+      assert.ok(!tokens.has(answer), `${words}: a token twice`);
+      tokens.add(answer);
+      assert.equal(lease?.id, asker.leaseId, words);
+      holder = asker;
+    } else if (answer === "released") {
+      assert.ok(isHolder && lease === null, words);
+      holder = null;
+    } else if (answer === "renewed") assert.ok(isHolder && lease?.id === asker.leaseId, words);
+    else if (answer !== "unavailable") assert.ok(!isHolder && holder !== null, words);
+    else assert.equal(lease?.owner ?? null, holder?.principal ?? null, `${words}: nothing was changed`);
+  }
+  t.diagnostic(`${tokens.size} grants, ${unknown} unknown`);
+});
+
+function tryRecord(bare: string): ReturnType<typeof recordAt> | null {
+  try {
+    return recordAt(bare, "deploy");
+  } catch {
+    return null;
+  }
+}
