@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lockKey } from "../src/core/keys.js";
 import type { Change, Store } from "../src/store/store.js";
-import { type Choice, type OpenHandles, onHandles } from "./conformance.js";
+import { type OpenHandles, onHandles } from "./conformance.js";
+import type { Choice } from "./conformance-choice.js";
 import type { Marks } from "./conformance-marks.js";
 import { bump, follow, get, take, told } from "./store-lab.js";
 
