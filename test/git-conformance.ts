@@ -2,7 +2,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Differences, OpenHandles } from "./conformance.js";
+import type { OpenHandles } from "./conformance.js";
+import type { Differences } from "./conformance-choice.js";
 import { openAt } from "./git-lab.js";
 
 export const stated: Differences = {
