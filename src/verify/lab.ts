@@ -29,6 +29,8 @@ export interface Lab {
   readonly prefix: string;
   /** Where the service promises less than a server does. */
   readonly terms?: Terms | undefined;
+  /** Which share of a workload's processes is to run: fewer where calls take long, or all would only wait for each other. */
+  readonly crewShare?: number | undefined;
   /** Nobody else works in this space: a name that stands in everybody's way may be taken. */
   readonly isAlone?: boolean;
   /**

@@ -30,7 +30,7 @@ export interface Engine {
   /** Where it promises less than a server with a store of its own. */
   readonly terms?: Terms;
   /** How hard each process that calls may press it; undefined: as hard as it can. */
-  readonly pace?: Load;
+  readonly pace?: Load & { readonly crewShare: number };
   /** Which share of what a workload reaches on a fast engine it must reach. */
   readonly share: number;
   /** How far a wall clock may be off, in ms. */

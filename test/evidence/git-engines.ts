@@ -177,7 +177,7 @@ export const git: Engine = {
   more: [async (first, options) => gateway(await clone(remoteOf(first).url), "origin", options)],
   pushesOf: (first) => remoteOf(first).proxy,
   inapplicable,
-  pace: { callsPerSecond: 20, inFlightMax: 3 },
+  pace: { callsPerSecond: 100, inFlightMax: 4, crewShare: 0.4 },
   share: 0.15,
 };
 
@@ -198,6 +198,6 @@ export const gitLocal: Engine = {
     },
   ],
   inapplicable: { ...inapplicable, "lost-push": "nothing is pushed: the clone itself decides" },
-  pace: { callsPerSecond: 100, inFlightMax: 8 },
+  pace: { callsPerSecond: 200, inFlightMax: 16, crewShare: 0.6 },
   share: 0.5,
 };

@@ -22,7 +22,7 @@ export interface LoadJob {
   readonly registerUrl: string;
   readonly terms?: Terms | undefined;
   /** Of all workloads together; undefined: each as it likes. */
-  readonly pace?: Load | undefined;
+  readonly pace?: (Load & { readonly crewShare: number }) | undefined;
   /** Where the histories go. */
   readonly file: string;
 }
@@ -43,6 +43,7 @@ async function run(
     over,
     isAlone: true,
     terms,
+    crewShare: job.pace?.crewShare,
     ...(pace === undefined ? {} : { pace }),
   });
   try {

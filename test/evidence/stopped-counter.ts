@@ -2,7 +2,7 @@
 // for longer than its lease lasts, and then writes what it had in mind: only a fenced counter refuses it.
 import type { Caller, Lab, Workload } from "../../src/verify/lab.js";
 import { between, pick } from "../../src/verify/workloads/chance.js";
-import { acquiring, crew, letGo, namesOf } from "../../src/verify/workloads/crew.js";
+import { acquiring, crew, few, letGo, namesOf } from "../../src/verify/workloads/crew.js";
 import { ask } from "./register.js";
 
 const nameCount = 4;
@@ -18,7 +18,7 @@ export const stoppedCounter = (registerUrl: string): Workload => ({
   run: async (lab) => {
     const tally = { fencedRefused: 0 };
     const names = namesOf(lab, nameCount);
-    await crew(processCount, async (index) => {
+    await crew(few(lab, processCount), async (index) => {
       const caller = lab.caller(`stopped-${index}`, index);
       while (!lab.over.aborted) {
         const name = pick(lab, names);

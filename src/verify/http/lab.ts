@@ -51,6 +51,8 @@ export interface HttpLabOptions {
   readonly isAlone?: boolean;
   /** Where the service promises less than a server does. */
   readonly terms?: Terms | undefined;
+  /** Which share of a workload's processes is to run: see Lab. */
+  readonly crewShare?: number | undefined;
   /** How long a reply may take, beyond the time that the call itself waits. */
   readonly timeoutMs?: number;
   readonly clockBoundMs?: number;
@@ -76,6 +78,7 @@ export class HttpLab implements Lab {
   readonly prefix: string;
   readonly isAlone: boolean;
   readonly terms: Terms | undefined;
+  readonly crewShare: number | undefined;
   readonly over: AbortSignal;
   readonly random: () => number;
   readonly now = monotonicMs;
@@ -96,6 +99,7 @@ export class HttpLab implements Lab {
     this.prefix = options.prefix;
     this.isAlone = options.isAlone === true;
     this.terms = options.terms;
+    this.crewShare = options.crewShare;
     this.over = options.over;
     setMaxListeners(0, this.over); // every process listens while it sleeps
     this.random = seeded(options.seed);

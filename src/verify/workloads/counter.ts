@@ -4,7 +4,7 @@
  */
 import type { Caller, Lab, Workload } from "../lab.js";
 import { between, odds, once, pick } from "./chance.js";
-import { acquiring, crew, letGo, namesOf } from "./crew.js";
+import { acquiring, crew, few, letGo, namesOf } from "./crew.js";
 
 const nameCount = 6;
 const processCount = 10;
@@ -68,7 +68,7 @@ export const counter: Workload = {
     const counters = new Map(namesOf(lab, nameCount).map((name, nth) => [name, new Counter(nth % 2 === 0)]));
     const tally = { pauses: 0, fencedRefused: 0 };
     const first = { fenced: once(), unfenced: once() };
-    await crew(processCount, async (index) => {
+    await crew(few(lab, processCount), async (index) => {
       const caller = lab.caller(`counter-${index}`, index);
       while (!lab.over.aborted) {
         const [name, guarded] = pick(lab, [...counters]);

@@ -12,6 +12,10 @@ export async function crew(count: number, work: (index: number) => Promise<void>
   for (const one of ended) if (one.status === "rejected") throw one.reason;
 }
 
+/** How many of these run here: two at least, for one alone meets nobody. */
+export const few = ({ crewShare = 1 }: Lab, count: number): number =>
+  Math.max(2, Math.round(count * crewShare));
+
 /** Names of this workload's own: `count` of them. */
 export const namesOf = (lab: Lab, count: number): string[] =>
   Array.from({ length: count }, (_, index) => `${lab.prefix}n${index}`);

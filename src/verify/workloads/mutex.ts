@@ -8,6 +8,7 @@ import {
   Abandoned,
   acquiring,
   crew,
+  few,
   type Granted,
   Haste,
   letGo,
@@ -49,7 +50,7 @@ export const mutex: Workload = {
     const abandoned = new Abandoned();
     const isFirst = once();
     const haste = new Haste(lab);
-    await crew(processCount, async (index) => {
+    await crew(few(lab, processCount), async (index) => {
       const process = `mutex-${index}`;
       const caller = lab.caller(process, index);
       const nextId = requestIds(lab, process);

@@ -6,7 +6,16 @@
 import type { Reply } from "../history.js";
 import { type Caller, has, type Lab, type Workload } from "../lab.js";
 import { between, odds, pick } from "./chance.js";
-import { Abandoned, type AcquireCall, acquiring, askUntilKnown, crew, type Granted, letGo } from "./crew.js";
+import {
+  Abandoned,
+  type AcquireCall,
+  acquiring,
+  askUntilKnown,
+  crew,
+  few,
+  type Granted,
+  letGo,
+} from "./crew.js";
 
 /** Below the run's prefix. The last begins like the first and has nothing to do with it. */
 const tree = ["a", "a/b", "a/b/c", "a/b/d", "a/e", "a-b"] as const;
@@ -68,7 +77,7 @@ export const overlap: Workload = {
     const [, ...below] = pathsOf(lab);
     const names = [...pathsOf(lab), ...below, ...below, ...alone];
     const shared: Shared = { lab, names, abandoned: new Abandoned(), tally };
-    await crew(processCount, async (index) => {
+    await crew(few(lab, processCount), async (index) => {
       const caller = lab.caller(`overlap-${index}`, index);
       while (!lab.over.aborted) {
         if (has(lab, "sessions") && odds(lab, 0.25)) await holdTwo(caller, shared);

@@ -9,6 +9,7 @@ import {
   type AcquireCall,
   acquiring,
   crew,
+  few,
   type Granted,
   Haste,
   letGo,
@@ -43,7 +44,7 @@ export const retryStorm: Workload = {
     const tally: StormTally = { grants: 0, sameLease: 0, lostGrants: 0, spent: 0, reused: 0 };
     const names = namesOf(lab, nameCount);
     const haste = new Haste(lab);
-    await crew(clientCount, async (index) => {
+    await crew(few(lab, clientCount), async (index) => {
       const client = `storm-${index}`;
       const callers = Array.from({ length: copies }, (_, copy) => lab.caller(`${client}.${copy}`, index));
       const nextId = requestIds(lab, client);

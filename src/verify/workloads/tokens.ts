@@ -4,7 +4,7 @@
  */
 import { type Caller, has, type Lab, type Workload } from "../lab.js";
 import { between, odds, pick } from "./chance.js";
-import { acquiring, crew, letGo, namesOf } from "./crew.js";
+import { acquiring, crew, few, letGo, namesOf } from "./crew.js";
 
 const nameCount = 4;
 const processCount = 6;
@@ -51,7 +51,7 @@ export const tokens: Workload = {
     const names = namesOf(lab, nameCount);
     const last = new Map<string, Last>();
     const first = { isDue: true };
-    await crew(processCount, async (index) => {
+    await crew(few(lab, processCount), async (index) => {
       const caller = lab.caller(`tokens-${index}`, index);
       let mayForce = has(lab, "force");
       while (!lab.over.aborted) {
