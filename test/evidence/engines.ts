@@ -33,6 +33,8 @@ export interface Engine {
   readonly pace?: Load & { readonly crewShare: number };
   /** Which share of what a workload reaches on a fast engine it must reach. */
   readonly share: number;
+  /** How many times as long as a fast engine's its cells last: where calls take long, little happens in a while. */
+  readonly stretch: number;
   /** How far a wall clock may be off, in ms. */
   readonly wallClockMaxMs: number;
 }
@@ -61,6 +63,7 @@ export const sqlite: Engine = {
   },
   inapplicable: { "lost-push": "it writes in its own process" },
   share: 1,
+  stretch: 1,
   wallClockMaxMs: 3_600_000,
 };
 

@@ -179,6 +179,7 @@ export const git: Engine = {
   inapplicable,
   pace: { callsPerSecond: 100, inFlightMax: 4, crewShare: 0.4 },
   share: 0.15,
+  stretch: 2,
 };
 
 export const gitLocal: Engine = {
@@ -200,4 +201,5 @@ export const gitLocal: Engine = {
   inapplicable: { ...inapplicable, "lost-push": "nothing is pushed: the clone itself decides" },
   pace: { callsPerSecond: 200, inFlightMax: 16, crewShare: 0.6 },
   share: 0.5,
+  stretch: 1,
 };

@@ -25,7 +25,7 @@ export async function runMatrix(options: MatrixOptions): Promise<string[]> {
   const cells: Cell[] = [];
   for (const engine of engines)
     for (const fault of faults) {
-      const cell = await runCell({ engine, fault, seconds, seed });
+      const cell = await runCell({ engine, fault, seconds: seconds * engine.stretch, seed });
       cells.push(cell);
       say(tableRow(cell));
     }

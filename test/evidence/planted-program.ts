@@ -17,11 +17,12 @@ export interface Plant {
 const root = fileURLToPath(new URL("../../../", import.meta.url));
 const builtSource = fileURLToPath(new URL("../../src/", import.meta.url));
 
-/** What to run instead of the program. */
-export function programWith({ file, changes }: Plant): readonly string[] {
+/** What to run instead of the program, or of another that is made of its parts: by its file below dist. */
+export function programWith({ file, changes }: Plant, program = "src/main.js"): readonly string[] {
   const dir = temporaryDir("holdfast-planted-");
   const source = join(dir, "dist", "src");
   cpSync(builtSource, source, { recursive: true });
+  if (!program.startsWith("src/")) cpSync(join(root, "dist", program), join(dir, "dist", program));
   for (const name of ["package.json", "node_modules"]) symlinkSync(join(root, name), join(dir, name));
   let text = readFileSync(join(source, file), "utf8");
   for (const [from, to] of changes) {
@@ -29,5 +30,5 @@ export function programWith({ file, changes }: Plant): readonly string[] {
     text = text.replace(from, to);
   }
   writeFileSync(join(source, file), text);
-  return [process.execPath, join(source, "main.js")];
+  return [process.execPath, join(dir, "dist", program)];
 }

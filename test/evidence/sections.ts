@@ -5,6 +5,7 @@ import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Engine } from "./engines.js";
 import type { Fault } from "./faults/fault.js";
+import { runGitRaces } from "./git-races.js";
 import { runDrain } from "./graph-drain.js";
 import { runKills } from "./graph-kill.js";
 import { runMatrix } from "./matrix.js";
@@ -57,6 +58,7 @@ const tests = (paths: readonly string[]) => (): Promise<string[]> => {
 const simulatedSeeds = 5000;
 const drainedNodes = 10_000;
 const graphKills = 200;
+const raceRounds = 200;
 
 /** Once for each engine that can be put to the section, with its name before each reason. */
 const onEach =
@@ -112,5 +114,10 @@ export const sections: readonly Section[] = [
     name: "graph-kill",
     says: `${graphKills} times kill -9 in the middle of claims: node, edge, lease and history stay of one mind`,
     run: onEach("graph-kill", (engine, { seed, say }) => runKills(engine, graphKills, seed, say)),
+  },
+  {
+    name: "git-races",
+    says: `eight processes race for a name in a repository: ${raceRounds} rounds for new ones, as many for those that ran out`,
+    run: ({ engines, say }) => runGitRaces(engines, raceRounds, say),
   },
 ];
