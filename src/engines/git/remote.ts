@@ -54,22 +54,7 @@ export class RemoteRefs implements Authority {
   }
 
   async swap(swaps: readonly Swap[]): Promise<SwapEnd> {
-    const end = await this.git.run([
-      // A clone made as a mirror would push everything or nothing.
-      "-c",
-      `remote.${this.remote}.mirror=false`,
-      "push",
-      "--porcelain",
-      "--atomic",
-      "--no-verify",
-      "--no-follow-tags",
-      "--no-signed",
-      "--recurse-submodules=no",
-      ...swaps.map(({ ref, old }) => `--force-with-lease=${ref}:${old ?? ""}`),
-      "--",
-      this.remote,
-      ...swaps.map(({ ref, fresh }) => `${fresh ?? ""}:${ref}`),
-    ]);
+    const end = await this.#push(swaps);
     const said = statusesIn(end.stdout);
     const flags = swaps.map(({ ref }) => said.get(ref));
     if (end.code === 0 && flags.every((status) => status !== undefined && " +*-".includes(status.flag)))
@@ -94,12 +79,36 @@ export class RemoteRefs implements Authority {
 
   async probe(oid: string): Promise<void> {
     const ref = `refs/holdfast/probe/${oid}`;
-    for (const spec of [`${oid}:${ref}`, `:${ref}`]) {
-      const end = await this.git.run(["push", "--porcelain", "--no-verify", "--", this.remote, spec]);
+    const probes: readonly Swap[] = [
+      { ref, old: null, fresh: oid },
+      { ref, old: oid, fresh: null },
+    ];
+    for (const swap of probes) {
+      const end = await this.#push([swap]);
       const [status] = statusesIn(end.stdout).values();
       if (status?.flag === "!") this.#refusal([status]);
       if (end.code !== 0) throw this.#unreachable(end);
     }
+  }
+
+  /** In one step, whatever the user has set for pushes of their own. */
+  #push(swaps: readonly Swap[]): Promise<GitEnd> {
+    return this.git.run([
+      // A clone made as a mirror would push everything or nothing.
+      "-c",
+      `remote.${this.remote}.mirror=false`,
+      "push",
+      "--porcelain",
+      "--atomic",
+      "--no-verify",
+      "--no-follow-tags",
+      "--no-signed",
+      "--recurse-submodules=no",
+      ...swaps.map(({ ref, old }) => `--force-with-lease=${ref}:${old ?? ""}`),
+      "--",
+      this.remote,
+      ...swaps.map(({ ref, fresh }) => `${fresh ?? ""}:${ref}`),
+    ]);
   }
 
   async close(): Promise<void> {}

@@ -50,6 +50,8 @@ interface Sight {
   readonly view: LoadedView;
   readonly oids: Map<string, string | null>;
   guard: Guard | null;
+  /** Why the guard cannot be read: who needs it is refused, and others, who renew or give back, go on. */
+  fault: StoreError | null;
   readonly mustLook: boolean;
   /** Nothing in it is only remembered. */
   isFresh: boolean;
@@ -115,6 +117,7 @@ export class GitStore implements Store {
         view: new LoadedView(clock.now()),
         oids: new Map(),
         guard: null,
+        fault: null,
         mustLook,
         isFresh: true,
         whole: null,
@@ -142,17 +145,17 @@ export class GitStore implements Store {
   }
 
   async #decide<Reply>(sight: Sight, keys: readonly Key[], decide: Decide<Reply>): Promise<Decided<Reply>> {
-    await this.#load(sight, keys);
+    await this.#load(sight, keys, false);
     for (let round = 0; round < roundsMax; round++) {
       const decision = decide(sight.view);
       if (!("need" in decision)) return decision;
-      await this.#load(sight, decision.need);
+      await this.#load(sight, decision.need, true);
     }
     throw new StoreError("unsupported", `a decision asked for more than ${roundsMax} rounds of records`);
   }
 
   /** Brings what was asked for into the view. Locks before the floor: one that was removed is in the floor by then. */
-  async #load(sight: Sight, asks: readonly Ask[]): Promise<void> {
+  async #load(sight: Sight, asks: readonly Ask[], isAsked: boolean): Promise<void> {
     const ranges = asks.filter((ask): ask is Range => typeof ask !== "string");
     const keys = asks.filter((ask): ask is Key => typeof ask === "string");
     const refs = keys.flatMap((key) => refOf(key) ?? []);
@@ -162,9 +165,20 @@ export class GitStore implements Store {
     if (ranges.length > 0 || keys.some(isGuarded)) refs.push(guardRef);
     const found = sight.whole ?? (await this.#look(sight, refs, ranges.length > 0 || this.#wantsAll(keys)));
     for (const ref of refs) if (!sight.oids.has(ref)) sight.oids.set(ref, found.oid(ref));
-    if (refs.includes(guardRef)) sight.guard ??= await found.guard();
+    if (refs.includes(guardRef)) await this.#loadGuard(sight, found, isAsked);
     for (const key of keys) await this.#loadKey(sight, key, found);
     for (const range of ranges) sight.view.addRange(range, await found.range(range));
+  }
+
+  async #loadGuard(sight: Sight, found: Found, isAsked: boolean): Promise<void> {
+    if (sight.fault === null && sight.guard === null)
+      try {
+        sight.guard = await found.guard();
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error;
+        sight.fault = error;
+      }
+    if (sight.fault !== null && isAsked) throw sight.fault;
   }
 
   async #look(sight: Sight, refs: readonly string[], isWhole: boolean): Promise<Found> {
@@ -193,6 +207,7 @@ export class GitStore implements Store {
       return;
     }
     const space = spaceOfFloor(key);
+    if (space !== null && sight.fault !== null) return; // the decision asks again if it needs it
     if (space !== null) view.addRecord(key, space === "*" ? null : floorIn(sight.guard, space));
     else if (key.startsWith("request/")) {
       // Those that were granted something stand with their lock, which was loaded before.
@@ -210,7 +225,8 @@ export class GitStore implements Store {
     const writing = { now, wallNow: clock.wall(), writeId: randomBytes(16).toString("hex"), session };
     const isGuarded = lock?.record?.lease != null && hasOverlap(lock.record.name) && isGrant(lock, sight);
     if (isGuarded || floors.length > 0) {
-      if (!sight.oids.has(guardRef)) await this.#load(sight, ["floor/default" as Key]);
+      if (!sight.oids.has(guardRef)) await this.#load(sight, ["floor/default" as Key], true);
+      if (sight.fault !== null) throw sight.fault;
       const grant = isGuarded ? grantOf(lock, sight) : (sight.guard?.grant ?? null);
       const text = encodeGuard(sight.guard, floors, grant, writing.writeId);
       swaps.push({ ref: guardRef, old: sight.oids.get(guardRef) ?? null, fresh: await objects.write(text) });

@@ -1,0 +1,110 @@
+// Cleaning up: what was free for long enough goes, by compare-and-swap, and no token ever comes again; not for those
+// either who have not looked since. Time is moved by the clock that the store is given.
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { policyDefault } from "../src/core/limits.js";
+import { type MachineClock, machineClock } from "../src/engines/git/machine-clock.js";
+import { Asker, git, newClone, newRemote, openAt } from "./git-lab.js";
+import { scratch, space } from "./store-lab.js";
+
+const hourMs = 3_600_000;
+
+/** The machine's clock, that a test may turn on for all who have it. */
+class TurnedClock implements MachineClock {
+  readonly #machine = machineClock();
+  aheadMs = 0;
+  readonly boot = this.#machine.boot;
+  readonly now = (): number => this.#machine.now() + this.aheadMs;
+  readonly wall = (): number => this.#machine.wall() + this.aheadMs;
+}
+
+interface Stage {
+  readonly one: Asker;
+  readonly two: Asker;
+  readonly clock: TurnedClock;
+  readonly refs: () => string[];
+  readonly late: () => Asker;
+}
+
+function stage(t: TestContext, authority: string): Stage {
+  const dir = scratch(t);
+  const { bare, clones } = newRemote(dir, 2);
+  const [first = "", second = ""] = clones;
+  const clock = new TurnedClock();
+  const open = (at: string, name: string): Asker => {
+    const store = openAt(at, { authority, clock });
+    t.after(() => store.close());
+    return new Asker(store, name);
+  };
+  const deciding = authority === "local" ? first : bare;
+  return {
+    one: open(first, "one"),
+    two: open(authority === "local" ? first : second, "two"),
+    clock,
+    refs: () => git(deciding, "for-each-ref", "refs/holdfast/locks").split("\n").filter(Boolean),
+    late: () => open(authority === "local" ? first : newClone(bare, `${dir}/late`), "late"),
+  };
+}
+
+for (const authority of ["local", "origin"]) {
+  test(`old free records go, young and held ones stay, tokens go on, ${authority}`, async (t) => {
+    const { one, two, clock, refs, late } = stage(t, authority);
+    for (const name of ["old", "path:old", "held"])
+      for (let i = 1; i <= 3; i++) {
+        assert.equal(await one.acquire(name, 48 * hourMs), i);
+        if (name !== "held" || i < 3) assert.equal(await one.release(name), "released");
+      }
+    await two.list();
+    clock.aheadMs += 25 * hourMs;
+    assert.equal(await one.acquire("young"), 1);
+    assert.equal(await one.release("young"), "released");
+    assert.equal(refs().length, 4);
+    assert.deepEqual(await one.leases.clean(space), { settled: 0, removed: 2 });
+    assert.equal(refs().length, 2, "what is held, and what was freed just now");
+    assert.deepEqual(await one.leases.clean(space), { settled: 0, removed: 0 });
+    // One who looked before, one who did the cleaning, and one who was never here.
+    assert.equal(await two.acquire("old"), 4);
+    assert.equal(await one.acquire("path:old"), 4);
+    assert.ok(Number(await late().acquire("new")) > 3, "the floor holds for every name");
+  });
+
+  test(`what was made, freed and removed since another's last look does not begin again, ${authority}`, async (t) => {
+    const { one, two, clock } = stage(t, authority);
+    await two.list();
+    for (let i = 1; i <= 3; i++) {
+      assert.equal(await one.acquire("brief"), i);
+      assert.equal(await one.release("brief"), "released");
+    }
+    clock.aheadMs += 25 * hourMs;
+    assert.deepEqual(await one.leases.clean(space), { settled: 0, removed: 1 });
+    assert.equal(await two.acquire("brief"), 4);
+  });
+
+  test(`a lease that is over is settled first, and counts from then, ${authority}`, async (t) => {
+    const { one, two, clock, refs } = stage(t, authority);
+    assert.equal(await one.acquire("over", 60_000), 1);
+    await two.list();
+    clock.aheadMs += 30 * hourMs;
+    assert.deepEqual(await two.list(), [], "it is over");
+    assert.deepEqual(await two.leases.clean(space), { settled: 1, removed: 0 });
+    assert.equal(refs().length, 1);
+    clock.aheadMs += 25 * hourMs;
+    assert.deepEqual(await two.leases.clean(space), { settled: 0, removed: 1 });
+    assert.equal(await one.renew("over"), "not_current");
+    assert.equal(await one.acquire("over"), 2);
+  });
+
+  test(`cleaning beside those who take the same names: no token twice, ${authority}`, async (t) => {
+    const { one, two, clock } = stage(t, authority);
+    const policy = { ...policyDefault, recordRetentionMs: 0 };
+    const asker = new Asker(two.store, "two", policy);
+    let last = 0;
+    for (let round = 0; round < 10; round++) {
+      clock.aheadMs += 2 * hourMs;
+      const [answer] = await Promise.all([asker.acquire("busy"), one.leases.clean(space)]);
+      assert.ok(typeof answer === "number" && answer > last, `round ${round}: ${answer} after ${last}`);
+      last = answer;
+      assert.equal(await asker.release("busy"), "released");
+    }
+  });
+}
