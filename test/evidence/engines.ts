@@ -61,7 +61,10 @@ export const sqlite: Engine = {
     await run(["restore", file, "--data", dataDir]);
     return server.restart({ dataDir, cwd: "/" });
   },
-  inapplicable: { "lost-push": "it writes in its own process" },
+  inapplicable: {
+    "lost-push": "it writes in its own process",
+    "git-races": "its server decides alone",
+  },
   share: 1,
   stretch: 1,
   wallClockMaxMs: 3_600_000,
