@@ -7,6 +7,7 @@
 import { type Key, lockKey, requestKey } from "../../core/keys.js";
 import type { Ended, Lease, LockRecord, Metadata, Outcome, RequestRecord } from "../../core/records.js";
 import { StoreError } from "../../store/store.js";
+import { faultIn } from "./record-fault.js";
 
 /** The format that this version writes. */
 const formatVersion = 1;
@@ -227,28 +228,8 @@ export function parseCell(text: string): Stored | { readonly damaged: string; re
       damaged: `a newer version of Holdfast wrote it (format ${stored.holdfast}): update this one`,
       isFuture: true,
     };
-  const wrong = faultIn(stored);
+  const wrong = stored.holdfast === formatVersion ? faultIn(stored) : "it has no format";
   return wrong === null ? (stored as Stored) : { damaged: wrong, isFuture: false };
-}
-
-const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
-
-function faultIn(stored: Partial<Stored>): string | null {
-  if (stored.holdfast !== formatVersion) return "it has no format";
-  if (typeof stored.write_id !== "string" || typeof stored.space !== "string") return "it is incomplete";
-  if (typeof stored.resource !== "string" || stored.resource === "") return "it names no resource";
-  if (!isCount(stored.token) || stored.token === 0) return "it has no token";
-  if (!isCount(stored.attempts) || !isCount(stored.keep_until)) return "it has no times";
-  if (!isCount(stored.delay_until) || typeof stored.delay_left_ms !== "number") return "it has no times";
-  if (!Array.isArray(stored.requests)) return "it has no requests";
-  const { lease } = stored;
-  if (lease === undefined) return "it says of no lease";
-  if (lease === null) return null;
-  const isWhole =
-    [lease.id, lease.owner].every((text) => typeof text === "string" && text !== "") &&
-    [lease.ttl_ms, lease.expires, lease.since, lease.renewed, lease.delay_ms].every(isCount) &&
-    typeof lease.left_ms === "number";
-  return isWhole ? null : "its lease is incomplete";
 }
 
 export type { Stored };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -9,11 +9,16 @@ const name = "a".repeat(64);
 const oid = (nth: number): string => nth.toString(16).padStart(40, "0");
 
 /** Processes of one clone, on a machine whose clock the test sets. */
-function clone(): { readonly at: { ms: number }; readonly process: () => Sightings } {
+function clone(): {
+  readonly at: { ms: number };
+  readonly dir: string;
+  readonly process: (boot?: string) => Sightings;
+} {
   const dir = mkdtempSync(join(tmpdir(), "holdfast-seen-"));
   const at = { ms: 1_000_000 };
-  const clock = { now: () => at.ms, wall: () => at.ms, boot: "this one" };
-  return { at, process: () => new Sightings(dir, clock) };
+  const process = (boot = "this one"): Sightings =>
+    new Sightings(dir, { now: () => at.ms, wall: () => at.ms, boot });
+  return { at, dir, process };
 }
 
 test("what another process wrote is known here, however much this one has noted before", () => {
@@ -51,4 +56,47 @@ test("a look that does not find a lock forgets it, unless it is about to be made
   at.ms += 3_600_000;
   looker.keepOnly(new Set());
   assert.equal(process().of(name, oid(1)), null);
+});
+
+test("what one process saw the next one knows, in files that are nobody else's", () => {
+  const { at, dir, process } = clone();
+  const from = at.ms;
+  assert.deepEqual(process().see(name, oid(1)), { oid: oid(1), at: from, wrote: false });
+  at.ms += 700;
+  assert.deepEqual(process().see(name, oid(1)), { oid: oid(1), at: from, wrote: false });
+  assert.equal(process().of(name, oid(2)), null, "another record of the same lock is another matter");
+  assert.deepEqual(readdirSync(dir), [name], "nothing lies about");
+  assert.equal(statSync(join(dir, name)).mode & 0o077, 0);
+});
+
+test("another start of the machine, a lost note or a damaged one only make it later", () => {
+  const damage: readonly ((file: string) => void)[] = [
+    (file) => rmSync(file),
+    (file) => writeFileSync(file, ""),
+    (file) => writeFileSync(file, "this one\n"),
+    (file) => writeFileSync(file, `this one\n${oid(1)} -5\n`),
+    (file) => writeFileSync(file, `this one\n${oid(1)} 1e3 wrote\n`),
+    (file) => writeFileSync(file, `this one\n${oid(1)} 99999999999999 wrote\n`),
+    (file) => writeFileSync(file, `another\n${oid(1)} 1 wrote\n`),
+    (file) => writeFileSync(file, "\u0000".repeat(100)),
+  ];
+  for (const spoil of damage) {
+    const { at, dir, process } = clone();
+    process().willWrite(name, oid(1), at.ms);
+    spoil(join(dir, name));
+    at.ms += 500;
+    assert.deepEqual(process().see(name, oid(1)), { oid: oid(1), at: at.ms, wrote: false }, spoil.toString());
+  }
+  const { at, process } = clone();
+  process().see(name, oid(1));
+  at.ms += 500;
+  assert.equal(process("another start").see(name, oid(1)).at, at.ms);
+});
+
+test("where nothing can be written, a process remembers for itself", () => {
+  const at = { ms: 1000 };
+  const sightings = new Sightings("/dev/null/nowhere", { now: () => at.ms, wall: () => at.ms, boot: "b" });
+  sightings.see(name, oid(1));
+  at.ms += 500;
+  assert.equal(sightings.see(name, oid(1)).at, 1000);
 });

@@ -3,10 +3,10 @@
  * for us once we have seen it unchanged for as long as it lasts, and a command that lives for a moment can only know that
  * from those before it. A note that is lost, or of another start of the machine, makes a takeover later, never earlier.
  */
-import { randomBytes } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { MachineClock } from "./machine-clock.js";
+import { leaveNote, removeNote } from "./note-file.js";
 
 export interface Sighting {
   readonly at: number;
@@ -27,7 +27,6 @@ interface Note extends Sighting {
 
 export class Sightings {
   readonly #notes = new Map<string, Note[]>();
-  #isMade = false;
 
   constructor(
     readonly dir: string,
@@ -60,7 +59,7 @@ export class Sightings {
     for (const name of this.#files()) {
       if (names.has(name) || this.#load(name).some(({ at }) => now - at < writeMaxMs)) continue;
       this.#notes.delete(name);
-      rmSync(join(this.dir, name), { force: true });
+      removeNote(join(this.dir, name));
     }
   }
 
@@ -106,18 +105,8 @@ export class Sightings {
   }
 
   #save(name: string, notes: readonly Note[]): void {
-    const file = join(this.dir, name);
-    const fresh = `${file}.${randomBytes(6).toString("hex")}`;
     const lines = notes.map(({ oid, at, wrote }) => `${oid} ${at}${wrote ? " wrote" : ""}\n`);
-    try {
-      if (!this.#isMade) mkdirSync(this.dir, { recursive: true, mode: 0o700 });
-      this.#isMade = true;
-      writeFileSync(fresh, `${this.clock.boot}\n${lines.join("")}`, { mode: 0o600 });
-      renameSync(fresh, file);
-    } catch {
-      // A clone that cannot be written to remembers as long as this process lives.
-      rmSync(fresh, { force: true });
-    }
+    leaveNote(join(this.dir, name), `${this.clock.boot}\n${lines.join("")}`);
   }
 
   #files(): string[] {

@@ -2,11 +2,10 @@
  * What a store knows of its authority: references, the records they point to, and when it last looked. Kept in a file
  * for the next process of the clone where a look costs a connection, so that an acquire may be one push.
  */
-import { randomBytes } from "node:crypto";
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
+import { readFileSync } from "node:fs";
 import { guardRef, type Refs } from "./authority.js";
 import type { MachineClock } from "./machine-clock.js";
+import { leaveNote } from "./note-file.js";
 
 /**
  * How long what was not there at the last look may be taken for new, in ms. A lock that was made, freed and removed
@@ -101,16 +100,8 @@ export class Snapshot {
 
   #save(): void {
     if (this.file === null || this.#lookedAt === null) return;
-    const fresh = `${this.file}.${randomBytes(6).toString("hex")}`;
     const lines = [...this.#refs].map(([ref, oid]) => `${oid} ${ref}\n`);
-    try {
-      mkdirSync(dirname(this.file), { recursive: true, mode: 0o700 });
-      const head = `${this.#source}\n${this.#lookedAt}\n${this.#isPartial ? "partial" : "whole"}\n`;
-      writeFileSync(fresh, head + lines.join(""), { mode: 0o600 });
-      renameSync(fresh, this.file);
-    } catch {
-      // Only speed is lost.
-      rmSync(fresh, { force: true });
-    }
+    const head = `${this.#source}\n${this.#lookedAt}\n${this.#isPartial ? "partial" : "whole"}\n`;
+    leaveNote(this.file, head + lines.join(""));
   }
 }

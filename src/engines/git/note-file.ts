@@ -1,0 +1,29 @@
+/** Files in which processes of a clone leave each other notes. Losing one costs time, never safety. */
+import { randomBytes } from "node:crypto";
+import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+
+/** Puts the text in the file's place at once: whoever reads meanwhile finds the old one or the new one. */
+export function leaveNote(file: string, text: string): void {
+  const fresh = `${file}.${randomBytes(6).toString("hex")}`;
+  try {
+    try {
+      writeFileSync(fresh, text, { mode: 0o600 });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+      mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+      writeFileSync(fresh, text, { mode: 0o600 });
+    }
+    renameSync(fresh, file);
+  } catch {
+    removeNote(fresh); // this process may not write here, as in a clone of another user
+  }
+}
+
+export function removeNote(file: string): void {
+  try {
+    rmSync(file, { force: true });
+  } catch {
+    // As above.
+  }
+}
