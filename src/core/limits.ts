@@ -27,7 +27,7 @@ export const grantsPerMsMax = 1000;
 
 /** Longest node id, in characters: as a lease it is a name with `node:` before it. */
 export const nodeIdMax = 128;
-/** Edges of one node: bounds what a change of its status touches in one step. */
+/** Edges of one node to others: bounds what a change of its status touches in one step. `assigned` is one more. */
 export const edgesMax = 100;
 /** Blockers of one node: as edges, seen from the other side. */
 export const blockersMax = 100;

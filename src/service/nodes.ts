@@ -4,7 +4,7 @@
  */
 import type { Decision, Range, View } from "../core/decision.js";
 import { afterPrefix, historyKey, nodeKey, policyKey } from "../core/keys.js";
-import { cycleSearchMax, type Policy } from "../core/limits.js";
+import type { Policy } from "../core/limits.js";
 import {
   type ClaimCall,
   type ClaimReply,
@@ -125,11 +125,10 @@ export class Nodes {
   async addEdge(call: EdgeCall): Promise<EdgeReply | NodeRefusal> {
     const behind = new Set<string>();
     let level: readonly string[] = call.type === "blocks" ? [call.to] : [];
-    while (level.length > 0 && behind.size <= cycleSearchMax) {
+    while (level.length > 0) {
       for (const id of level) behind.add(id);
       const ids = level;
-      const found = await this.#run([], (view) => decideBehind(view, call.space, ids, this.policy));
-      level = found.filter((id) => !behind.has(id));
+      level = await this.#run([], (view) => decideBehind(view, call.space, ids, behind, this.policy));
     }
     const keys = [...edgeKeys(call), ...[...behind].map((id) => nodeKey(call.space, id))];
     return this.#run(keys, (view) => decideAddEdge(view, call, this.policy));

@@ -41,7 +41,6 @@ export function decideAddEdge(view: View, call: EdgeCall, policy: Policy): Decis
       const refusal = linkTo(draft, call, node);
       if (refusal !== null) return refusal;
     }
-    if (node.edges.length >= edgesMax) return { refused: "edges_full", on: node.id, limit: edgesMax };
     const edge = { type: call.type, to: call.to, at: draft.now, by: call.principal };
     const current = draft.get(nodeKey(call.space, call.id)) ?? node;
     const after = saveNode(
@@ -59,33 +58,39 @@ function linkTo(draft: Draft, call: EdgeCall, node: NodeRecord): NodeRefusal | n
   if (call.to === call.id) return { refused: "edge_to_itself", type: call.type };
   const target = draft.get(nodeKey(call.space, call.to));
   if (target === null) return { refused: "edge_to_nothing", to: call.to };
+  if (linkCount(node) >= edgesMax) return { refused: "edges_full", on: node.id, limit: edgesMax };
   if (call.type !== "blocks") return null;
   const circle = circleOf(draft, call);
   if (circle !== null) return circle;
   if (target.blockedBy.length >= blockersMax)
     return { refused: "edges_full", on: target.id, limit: blockersMax };
-  if (node.edges.length >= edgesMax) return { refused: "edges_full", on: node.id, limit: edgesMax };
   const live = node.phase !== "terminal";
   touchNode(draft, { ...target, blockedBy: [...target.blockedBy, { id: call.id, live }] });
   if (target.phase !== "terminal") touchNode(draft, { ...node, blocking: node.blocking + 1 });
   return null;
 }
 
+/** `assigned` has a place of its own: a node that is full of links can still be claimed. */
+const linkCount = ({ edges }: NodeRecord): number => edges.filter(({ type }) => type !== "assigned").length;
+
 const blockedIds = (node: NodeRecord | null): string[] =>
   (node?.edges ?? []).filter((edge) => edge.type === "blocks").map((edge) => edge.to);
 
-/** Whether following `blocks` from the target leads back to the source. Breadth first, a level a round. */
+/**
+ * Whether following `blocks` from the target leads back to the source. Breadth first, a level a round. The bound holds
+ * for every single node: one level may be a hundred times as wide as the one before.
+ */
 function circleOf(draft: Draft, call: EdgeCall): NodeRefusal | null {
   const from = new Map<string, string | null>([[call.to, null]]);
   let level = [call.to];
   while (level.length > 0) {
-    if (from.size > cycleSearchMax) return { refused: "edge_too_deep", limit: cycleSearchMax };
     draft.require(level.map((id) => nodeKey(call.space, id)));
     const next: string[] = [];
     for (const id of level)
       for (const to of blockedIds(draft.get(nodeKey(call.space, id)))) {
         if (to === call.id) return { refused: "edge_cycle", path: [call.id, ...wayTo(from, id), call.id] };
         if (from.has(to)) continue;
+        if (from.size === cycleSearchMax) return { refused: "edge_too_deep", limit: cycleSearchMax };
         from.set(to, id);
         next.push(to);
       }
@@ -101,18 +106,21 @@ function wayTo(from: ReadonlyMap<string, string | null>, id: string): string[] {
 }
 
 /**
- * Where to look next for a circle: nodes one level behind those that are given. A chain may be longer than one decision
- * has rounds, so its members are collected first; the decision that adds the edge walks them all again.
+ * Where to look next for a circle: nodes one level behind those that are given, but for those that are known, and no more
+ * of them than a search may see in all. A chain may be longer than one decision has rounds, so its members are collected
+ * first; the decision that adds the edge walks them all again.
  */
 export function decideBehind(
   view: View,
   space: string,
   ids: readonly string[],
+  known: ReadonlySet<string>,
   policy: Policy,
 ): Decision<readonly string[]> {
   return deciding(view, policy, (draft) => {
     draft.require(ids.map((id) => nodeKey(space, id)));
-    return [...new Set(ids.flatMap((id) => blockedIds(draft.get(nodeKey(space, id)))))];
+    const behind = new Set(ids.flatMap((id) => blockedIds(draft.get(nodeKey(space, id)))));
+    return [...behind].filter((id) => !known.has(id)).slice(0, cycleSearchMax - known.size);
   });
 }
 

@@ -330,6 +330,19 @@ describe("edges", () => {
     graph.status("ann", "a", "done");
     assert.equal(graph.node("n0")?.blocking, 0);
   });
+
+  test("a node that is full of links can be claimed, taken over and released", () => {
+    const graph = graphOf("hub", ...Array.from({ length: 101 }, (_, i) => `n${i}`));
+    for (let i = 0; i < 100; i++) graph.edge("add", "hub", i % 2 === 0 ? "blocks" : "relates-to", `n${i}`);
+    for (const type of ["relates-to", "blocks"] as const)
+      assert.equal(word(graph.edge("add", "hub", type, "n100")), "edges_full");
+    assert.equal(nextOf(graph, "ann"), "hub");
+    assert.equal(word(graph.edge("add", "hub", "relates-to", "n100")), "edges_full");
+    graph.tick(11);
+    assert.equal(word(graph.claim("bob", "hub")), "claimed added");
+    assert.equal(word(graph.release("bob", "hub")), "edge removed");
+    assert.equal(word(graph.edge("add", "hub", "assigned", "cyd")), "ok");
+  });
 });
 
 describe("next", () => {
