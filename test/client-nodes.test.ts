@@ -264,9 +264,22 @@ describe("the queue", () => {
     assert.equal((await nodes.setPolicy(1, set)).revision, 2, "as it was read, with its revision");
     await nodes.create({ id: "chore-1", type: "chore", title: "c" });
     assert.ok((await nodes.claim("chore-1")).lease.expiresInMs <= 60_000);
-    assert.equal(await nodes.isTerminal("chore", "over"), true);
-    assert.equal(await nodes.isTerminal("chore", "since"), false);
   });
+});
+
+test("work leaves no claim behind, whatever the policy says by now that its status means", async () => {
+  const { nodes } = ownSpace();
+  const phases = ["terminal", "active", "planned", "terminal"] as const;
+  for (const [revision, review] of phases.entries()) {
+    const statuses = { open: "planned", active: "active", review, done: "terminal" } as const;
+    await nodes.setPolicy(revision, { types: { task: { statuses } } });
+    const id = `review-${revision}`;
+    await nodes.create({ id, type: "task", title: id, priority: "p1" });
+    const worked = await nodes.work({ wait: 5 }, () => "review");
+    const { status, lease } = await nodes.get(id);
+    assert.deepEqual([worked?.node.id, status, lease], [id, "review", undefined]);
+    await nodes.setStatus(id, "done");
+  }
 });
 
 describe("lost replies", () => {

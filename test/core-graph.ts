@@ -7,6 +7,7 @@ import type { Decision, View } from "../src/core/decision.js";
 import { historyKey, type Key, lockKey, policyKey } from "../src/core/keys.js";
 import { type Policy, policyDefault } from "../src/core/limits.js";
 import { type ClaimCall, claimKeys, decideClaim, type NodeCall } from "../src/core/nodes/claim.js";
+import { claimManyKeys, decideClaimMany } from "../src/core/nodes/claim-many.js";
 import { decideAddEdge, decideRemoveEdge } from "../src/core/nodes/edges.js";
 import {
   decideCreateNode,
@@ -15,6 +16,7 @@ import {
   decideUnpark,
   decideUpdateNode,
 } from "../src/core/nodes/edit.js";
+import { decideGiveBack } from "../src/core/nodes/give-back.js";
 import {
   decideExtendNode,
   decideReleaseNode,
@@ -50,6 +52,7 @@ type Labels = Partial<Pick<ClaimCall, "session" | "dispatch" | "rebind" | "token
 export class Graph {
   readonly world = new World(graphPolicy);
   #leases = 0;
+  #audits = 0;
 
   get now(): number {
     return this.world.now;
@@ -85,11 +88,44 @@ export class Graph {
     return this.#step(claimKeys(call), (view, policy) => decideClaim(view, call, policy));
   }
 
+  claimMany(principal: string, ids: readonly string[], request: ClaimCall["request"]) {
+    const many = { space, principal, calls: ids.map((id) => this.#claimCall(principal, id, {})), request };
+    return this.#step(claimManyKeys(many), (view, policy) => decideClaimMany(view, many, policy));
+  }
+
   next(principal: string, type: string | null = null, accepts: ((id: string) => boolean) | null = null) {
-    const call = { ...this.#claimCall(principal, "", {}), type, accepts, from: "" };
-    const reply = this.#step(nextKeys(call), (view, policy) => decideNext(view, call, policy));
-    assert.ok(!("refused" in reply.outcome), "what stands in the queue can be taken");
-    return reply;
+    const { outcome } = this.ask(principal, { type, accepts });
+    assert.ok(!("refused" in outcome), "what stands in the queue can be taken");
+    return { outcome };
+  }
+
+  ask(
+    principal: string,
+    more: {
+      type?: string | null;
+      accepts?: ((id: string) => boolean) | null;
+      request?: ClaimCall["request"];
+    } = {},
+  ) {
+    const plain = { type: null, accepts: null, from: "", rows: 2 };
+    const call = { ...this.#claimCall(principal, "", {}), ...plain, ...more };
+    return this.#step(nextKeys(call), (view, policy) => decideNext(view, call, policy));
+  }
+
+  /** Gives the node back as one that its claimer never heard of; null: the token of its live claim. */
+  giveBack(principal: string, id: string, token: number | null = null): boolean {
+    const call = { space, principal, id, token: token ?? this.node(id)?.claim?.token ?? 0 };
+    return this.#step(nodeCallKeys(call), (view, policy) => decideGiveBack(view, call, policy)).isGivenBack;
+  }
+
+  /** Takes the next node and gives it back: what it was before is what it is. */
+  nextUnheard(principal: string): void {
+    const before = new Map(this.nodes().map((node) => [node.id, unnumbered(node)]));
+    const { outcome } = this.ask(principal);
+    if (!("edge" in outcome)) return;
+    const { id } = outcome.node;
+    assert.ok(this.giveBack(principal, id), "nobody has named it since");
+    assert.deepEqual(unnumbered(this.node(id) as NodeRecord), before.get(id));
   }
 
   #call(principal: string, id: string, labels: Partial<NodeCall>): NodeCall {
@@ -120,8 +156,15 @@ export class Graph {
     return this.#step(nodeCallKeys(call), (view, policy) => decideReleaseNode(view, call, policy));
   }
 
-  status(principal: string, id: string, status: string, force: string | null = null) {
-    const call = { ...this.#claimCall(principal, id, {}), status, reason: force, mayForce: force !== null };
+  status(principal: string, id: string, status: string, more: string | Labels | null = null) {
+    const force = typeof more === "string" ? more : null;
+    const labels = typeof more === "string" ? {} : (more ?? {});
+    const call = {
+      ...this.#claimCall(principal, id, labels),
+      status,
+      reason: force,
+      mayForce: force !== null,
+    };
     return this.#step(claimKeys(call), (view, policy) => decideStatus(view, call, policy));
   }
 
@@ -162,7 +205,7 @@ export class Graph {
       name: `node:${id}`,
       by: "root",
       reason: "stuck",
-      auditId: `a-${this.now}-${id}`,
+      auditId: `a-${++this.#audits}`,
       wallAt: 0,
     };
     return this.#step([], (view, policy) => decideForceRelease(view, call, policy));
@@ -258,17 +301,29 @@ export class Graph {
     );
     if (node.claim !== null)
       assert.equal(grants.at(-1)?.token, node.claim.token, `${node.id}: a claim without its history entry`);
-    const carrier = history.findLast(
-      ({ what, edge }) =>
-        what === "claimed" || what === "taken_over" || what === "released" || edge?.type === "assigned",
-    );
-    const byHand = carrier?.what === "edge_added" ? carrier.edge?.to : undefined;
-    const expected =
-      carrier === undefined || carrier.what === "released" || carrier.what === "edge_removed"
-        ? undefined
-        : (byHand ?? carrier.by);
-    assert.equal(assigned[0]?.to, expected, `${node.id}: the edge and what history says of it`);
+    assert.equal(assigned[0]?.to, carrierBy(history), `${node.id}: the edge and what history says of it`);
   }
+}
+
+/** A node but for what counts its changes. */
+function unnumbered(node: NodeRecord): object {
+  const { revision, history, updatedAt, edges, ...rest } = node;
+  return { ...rest, edges: edges.toSorted((one, other) => (one.type < other.type ? -1 : 1)) };
+}
+
+/** Whom the `assigned` edge must name, by what happened. */
+function carrierBy(history: readonly HistoryRecord[]): string | undefined {
+  let before: string | undefined;
+  let now: string | undefined;
+  for (const { what, by, edge } of history) {
+    if (what === "claimed" || what === "taken_over") [before, now] = [now, by];
+    else if (what === "released") now = undefined;
+    else if (what === "given_back") {
+      assert.equal(edge?.to, before, "the edge that the claim had found");
+      now = before;
+    } else if (edge?.type === "assigned") now = what === "edge_added" ? edge.to : undefined;
+  }
+  return now;
 }
 
 const isOver = (node: NodeRecord): boolean =>

@@ -157,6 +157,10 @@ describe("labels, dispatches and tokens", () => {
     const told = await graph.refused("claimNode", id, { dispatch: "d2" }, 409, "already_claimed");
     assert.match(told.error.message, /another dispatch/);
     assert.equal(told.error.details["differs"], "dispatch");
+    await graph.refused("claimNode", id, {}, 409, "already_claimed");
+    await graph.refused("setNodeStatus", id, { status: "done", dispatch: "d2" }, 409, "already_claimed");
+    assert.equal((await graph.look(id)).lease?.token, 1);
+    assert.equal((await graph.claim(id, { token: 1 })).status, "renewed");
     const bare = await graph.create();
     await graph.claim(bare);
     await graph.refused("claimNode", bare, { dispatch: "d1" }, 409, "already_claimed");
@@ -414,8 +418,11 @@ describe("request ids", () => {
       ["claimed", "added", first.body.lease.token, first.body.lease.expires],
     );
     const other = await repeat(await graph.create(), key, { session: "s1" });
-    assert.deepEqual([other.status, other.body.error.code], [409, "conflict"], other.text);
-    assert.equal((await repeat(id, key, { session: "s2" })).status, 409);
+    assert.deepEqual([other.status, other.body.error.code], [422, "invalid_input"], other.text);
+    for (const body of [{ session: "s2" }, { session: "s1", rebind: true }])
+      assert.equal((await repeat(id, key, body)).status, 422);
+    const stale = await repeat(id, key, { session: "s1", token: 99 });
+    assert.deepEqual([stale.status, stale.body.error.code], [409, "lease_lost"]);
     await graph.do("releaseNode", id);
     await graph.claim(id, {}, two);
     const spent = await repeat(id, key, { session: "s1" });

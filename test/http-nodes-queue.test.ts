@@ -140,7 +140,7 @@ describe("next", () => {
     const spent = await call<Refusal>(server, "nextWork", { token: ann, body: {}, ...more });
     assert.deepEqual([spent.status, spent.body.error.code], [409, "lease_lost"], spent.text);
     const other = await call<Refusal>(server, "nextWork", { token: ann, body: { type: "task" }, ...more });
-    assert.deepEqual([other.status, other.body.error.code], [409, "conflict"], other.text);
+    assert.deepEqual([other.status, other.body.error.code], [422, "invalid_input"], other.text);
   });
 
   const wakers: readonly (readonly [string, (c: Crew) => Promise<() => Promise<unknown>>])[] = [

@@ -23,6 +23,7 @@ export type {
   NewNode,
   NodeCallOptions,
   NodeChanges,
+  NodeRef,
   PolicyValues,
   QueueQuery,
   StatusOptions,

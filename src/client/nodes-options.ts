@@ -69,6 +69,9 @@ export interface QueueQuery extends CallSignal {
   readonly cursor?: string | undefined;
 }
 
+/** A node of many: its id, or with it the fencing token of the lease that is meant. */
+export type NodeRef = string | { readonly id: string; readonly token?: number | undefined };
+
 export interface ManyOptions extends CallSignal {
   readonly session?: string | undefined;
 }

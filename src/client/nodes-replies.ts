@@ -156,7 +156,7 @@ export interface StatusSet {
   readonly status: "updated";
   readonly id: string;
   readonly revision: number;
-  /** Of an active status: the caller's claim, or why there is none. */
+  /** The claim that the caller is on now; of an active status, why there is none. */
   readonly lease?: NodeLease | ClaimNotMade;
 }
 
@@ -200,6 +200,7 @@ export interface HistoryEntry {
     | "rebound"
     | "reserved"
     | "released"
+    | "given_back"
     | "lapsed"
     | "forced"
     | "status"

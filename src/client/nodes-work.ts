@@ -57,12 +57,11 @@ export class NodeClaim extends HeldLease {
 
   /** Sets the status that says how it ended, and ends the claim. After one that is not terminal it is free for others. */
   async finish(status: string): Promise<void> {
-    const isOver = await this.#nodes.isTerminal(this.node.type, status);
     this.assertHeld();
     this.letGo(`its status was set to ${status}`);
-    await this.#nodes.setStatus(this.node.id, status, this.#proof());
-    // The policy may have changed meanwhile: if that was the end after all, nothing is left to give back.
-    if (!isOver) await this.giveBack({}).catch(unlessLost);
+    // What a status means is the policy's to say, and may change: the reply tells whether the claim goes on.
+    const { lease } = await this.#nodes.setStatus(this.node.id, status, this.#proof());
+    if (lease !== undefined && "token" in lease) await this.giveBack({}).catch(unlessLost);
     this.#isSettled = true;
   }
 

@@ -15,6 +15,7 @@ import type {
   NewNode,
   NodeCallOptions,
   NodeChanges,
+  NodeRef,
   PolicyValues,
   QueueQuery,
   StatusOptions,
@@ -45,9 +46,6 @@ import { newRequestId } from "./request-id.js";
 import type { CallOptions, Transport } from "./transport.js";
 
 export class Nodes {
-  /** As it was read last, for what does not change from day to day. */
-  #policy: Promise<NodePolicy> | null = null;
-
   constructor(readonly transport: Transport) {}
 
   /** Throws `conflict` if the id is in use. */
@@ -230,19 +228,19 @@ export class Nodes {
   }
 
   /** Each for itself: each has a result of its own. */
-  async claimMany(ids: readonly string[], options: ClaimManyOptions = {}): Promise<ForEach<NodeClaimed>> {
+  async claimMany(ids: readonly NodeRef[], options: ClaimManyOptions = {}): Promise<ForEach<NodeClaimed>> {
     refuseUnknown("nodes.claimMany", options);
     const { session, dispatch, requestId = newRequestId(), signal } = options;
     return this.#many("claim", { ids, session, dispatch }, signal, { "idempotency-key": requestId });
   }
 
   /** Without ids all of the caller's, but for reserved ones. */
-  async renewMany(ids: readonly string[] | null, options: ManyOptions = {}): Promise<ForEach<NodeRenewed>> {
+  async renewMany(ids: readonly NodeRef[] | null, options: ManyOptions = {}): Promise<ForEach<NodeRenewed>> {
     refuseUnknown("nodes.renewMany", options);
     return this.#many("renew", { ids: ids ?? undefined, session: options.session }, options.signal);
   }
 
-  async releaseMany(ids: readonly string[], options: ManyOptions = {}): Promise<ForEach<NodeReleased>> {
+  async releaseMany(ids: readonly NodeRef[], options: ManyOptions = {}): Promise<ForEach<NodeReleased>> {
     refuseUnknown("nodes.releaseMany", options);
     return this.#many("release", { ids, session: options.session }, options.signal);
   }
@@ -279,15 +277,6 @@ export class Nodes {
     const body = { revision, ...(wireKeys(rules) as object) };
     const call = { method: "PUT", path: "/v1/policy", body, ...options } as const;
     return this.transport.ask<NodePolicy>({ ...call, expects: ["types"] });
-  }
-
-  /** Whether a status says that the work is over. What the policy read last does not know is asked for again. */
-  async isTerminal(type: string, status: string): Promise<boolean> {
-    const known = await this.#policy?.catch(() => null);
-    const phase = known?.types[type]?.statuses[status];
-    if (phase !== undefined) return phase === "terminal";
-    this.#policy = this.policy();
-    return (await this.#policy).types[type]?.statuses[status] === "terminal";
   }
 
   /**

@@ -97,6 +97,10 @@ export interface End {
   readonly outcome?: Outcome | null;
   /** A clean release forgets the attempts. */
   readonly clean?: boolean;
+  /** Nobody ever heard of it: it was no attempt. */
+  readonly isUndone?: boolean;
+  /** Of a node's lease: the work is over with it. */
+  readonly isFinal?: boolean;
 }
 
 /** Ends the lease in `lock`: keeps the token, remembers who had it, starts a lock delay where one is due. */
@@ -123,7 +127,7 @@ export function endLease(draft: Draft, lock: LockRecord, how: EndedHow, end: End
       reason: end.reason ?? null,
     },
     outcome: end.outcome === undefined ? lock.outcome : end.outcome,
-    attempts: end.clean === true ? 0 : lock.attempts,
+    attempts: end.clean === true ? 0 : lock.attempts - (end.isUndone === true ? 1 : 0),
     availableAt: delayed ? availableAt : 0,
     dueAt: delayed ? availableAt : 0,
     gcAt: Math.max(draft.now, availableAt) + draft.policy.recordRetentionMs,
@@ -224,7 +228,13 @@ export const noFloor = (space: string): FloorRecord => ({
   quietUntil: 0,
 });
 
-function remember(draft: Draft, claim: Claim, token: number, end: number): void {
+/** Writes down what the request id was granted, in the step that grants it. */
+export function remember(
+  draft: Draft,
+  claim: Pick<Claim, "space" | "principal" | "name" | "leaseId" | "request">,
+  token: number,
+  end: number,
+): void {
   if (claim.request === null) return;
   draft.put(requestKey(claim.space, claim.principal, claim.request.id), {
     kind: "request",

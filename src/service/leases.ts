@@ -11,7 +11,7 @@ import { afterPrefix, everySpace, floorKey, type Key, lockKey, sessionKey, sorta
 import { type Claim, holdingOf, quietUntil } from "../core/lease.js";
 import type { Policy } from "../core/limits.js";
 import type { NodeEvent } from "../core/nodes/records.js";
-import type { LockRecord, SessionRecord } from "../core/records.js";
+import type { FeedEvent, LockRecord, SessionRecord } from "../core/records.js";
 import type { Holding } from "../core/refusal.js";
 import {
   decideForceRelease,
@@ -105,9 +105,25 @@ export class Leases {
     this.upkeep.start();
   }
 
-  /** A step that no waiter for a name is served by: the work graph's, whose names none can wait for. */
+  /**
+   * A step that no waiter for a name is served by: the work graph's, whose names none can wait for. What it granted and
+   * ended is counted by its events, since many kinds of steps do either, and a repeat does neither.
+   */
   run<Reply>(keys: readonly Key[], decide: (view: View) => Decision<Reply>): Promise<Reply> {
-    return this.#steps.run(keys, decide, () => []);
+    let events: readonly FeedEvent[] = [];
+    const noting = (view: View): Decision<Reply> => {
+      const decision = decide(view);
+      if (!("need" in decision)) events = decision.events;
+      return decision;
+    };
+    return this.#steps
+      .run(keys, noting, () => [])
+      .then((reply) => {
+        for (const { type } of events)
+          if (type === "acquired") this.counters.granted++;
+          else if (type === "released") this.counters.released++;
+        return reply;
+      });
   }
 
   /** Aborted when the server stops. */
@@ -196,12 +212,14 @@ export class Leases {
     return outcome;
   }
 
-  forceRelease(call: ForceRelease): Promise<ForceReleaseReply> {
-    return this.#steps.run(
+  async forceRelease(call: ForceRelease): Promise<ForceReleaseReply> {
+    const reply = await this.#steps.run(
       [lockKey(call.space, call.name), floorKey(call.space), floorKey(everySpace)],
       (view, heirs) => decideForceRelease(view, call, this.policy, heirs),
       heirsOf,
     );
+    if (reply.ended !== null) this.counters.released++;
+    return reply;
   }
 
   inspect(space: string, name: string): Promise<InspectReply> {

@@ -10,9 +10,9 @@ import {
   type ClaimReply,
   claimKeys,
   decideClaim,
-  decideClaimMany,
   type NodeCall,
 } from "../core/nodes/claim.js";
+import { type ClaimMany, claimManyKeys, decideClaimMany } from "../core/nodes/claim-many.js";
 import {
   decideAddEdge,
   decideBehind,
@@ -34,6 +34,7 @@ import {
   type PolicyNow,
   type Unpark,
 } from "../core/nodes/edit.js";
+import { decideGiveBack } from "../core/nodes/give-back.js";
 import {
   decideExtendNode,
   decideReleaseNode,
@@ -53,6 +54,7 @@ import type { HistoryRecord, NodeRecord } from "../core/nodes/records.js";
 import type { NodeRefusal } from "../core/nodes/refusal.js";
 import { decideStatus, type StatusCall, type StatusReply } from "../core/nodes/status.js";
 import { systemTimer, type Timer } from "../store/clock.js";
+import { StoreError } from "../store/store.js";
 import type { Leases } from "./leases.js";
 import { NextWork } from "./next-work.js";
 
@@ -69,6 +71,9 @@ export interface NodePage {
   /** Where the next page begins, or null. */
   readonly next: string | null;
 }
+
+/** One reply of many: what was decided, or why it is not known to be. */
+export type EachReply<Reply> = Reply | { readonly failed: unknown };
 
 /** Nodes looked at for one page of a filtered list; a page may be short, its cursor goes on. */
 const listScanMax = 4096;
@@ -104,7 +109,11 @@ export class Nodes {
     after: Timer = systemTimer,
   ) {
     this.policy = leases.policy;
-    this.work = new NextWork(leases, (call) => this.release(call), after);
+    this.work = new NextWork(
+      leases,
+      (call) => this.#run(nodeCallKeys(call), (view) => decideGiveBack(view, call, this.policy)),
+      after,
+    );
   }
 
   create(call: NewNode): Promise<NodeRecord | NodeRefusal> {
@@ -139,67 +148,53 @@ export class Nodes {
   }
 
   async claim(call: ClaimCall): Promise<ClaimReply> {
-    this.#heard([call]);
     return this.#counted(await this.#run(claimKeys(call), (view) => decideClaim(view, call, this.policy)));
   }
 
-  claimMany(calls: readonly ClaimCall[]): Promise<readonly ClaimReply[]> {
-    this.#heard(calls);
-    return this.#inSteps(calls, async (some) => {
-      const replies = await this.#run(some.flatMap(claimKeys), (view) =>
+  claimMany(many: ClaimMany): Promise<readonly EachReply<ClaimReply>[]> {
+    return this.#eachInSteps(many.calls, async (calls) => {
+      const some = { ...many, calls };
+      const replies = await this.#run(claimManyKeys(some), (view) =>
         decideClaimMany(view, some, this.policy),
       );
       return replies.map((reply) => this.#counted(reply));
     });
   }
 
-  /** Whoever speaks of its claim knows that it has it: it is not given back as one that nobody heard of. */
-  #heard(calls: readonly NodeCall[]): void {
-    for (const { space, principal, id } of calls) this.work.heardOf(space, principal, id);
-  }
-
   #counted(reply: ClaimReply): ClaimReply {
     if ("refused" in reply) this.leases.counters.refused++;
-    else if (reply.status === "claimed") this.leases.counters.granted++;
     return reply;
   }
 
   renew(call: NodeCall): Promise<RenewNodeReply> {
-    this.#heard([call]);
     return this.#run(nodeCallKeys(call), (view) => decideRenewNode(view, call, this.policy));
   }
 
-  renewMany(calls: readonly NodeCall[]): Promise<readonly RenewNodeReply[]> {
-    this.#heard(calls);
-    return this.#inSteps(calls, (some) =>
+  renewMany(calls: readonly NodeCall[]): Promise<readonly EachReply<RenewNodeReply>[]> {
+    return this.#eachInSteps(calls, (some) =>
       this.#run(some.flatMap(nodeCallKeys), (view) => decideRenewNodes(view, some, this.policy)),
     );
   }
 
   extend(call: NodeCall & { readonly ms: number }): Promise<ExtendedNode | NodeRefusal> {
-    this.#heard([call]);
     return this.#run(nodeCallKeys(call), (view) => decideExtendNode(view, call, this.policy));
   }
 
   reserve(call: NodeCall): Promise<ReservedNode | NodeRefusal> {
-    this.#heard([call]);
     return this.#run(nodeCallKeys(call), (view) => decideReserveNode(view, call, this.policy));
   }
 
-  async release(call: NodeCall): Promise<ReleaseNodeReply> {
-    const reply = await this.#run(nodeCallKeys(call), (view) => decideReleaseNode(view, call, this.policy));
-    if (!("refused" in reply)) this.leases.counters.released++;
-    return reply;
+  release(call: NodeCall): Promise<ReleaseNodeReply> {
+    return this.#run(nodeCallKeys(call), (view) => decideReleaseNode(view, call, this.policy));
   }
 
-  releaseMany(calls: readonly NodeCall[]): Promise<readonly ReleaseNodeReply[]> {
-    return this.#inSteps(calls, (some) =>
+  releaseMany(calls: readonly NodeCall[]): Promise<readonly EachReply<ReleaseNodeReply>[]> {
+    return this.#eachInSteps(calls, (some) =>
       this.#run(some.flatMap(nodeCallKeys), (view) => decideReleaseNodes(view, some, this.policy)),
     );
   }
 
   setStatus(call: StatusCall): Promise<StatusReply | NodeRefusal> {
-    this.#heard([call]);
     return this.#run(claimKeys(call), (view) => decideStatus(view, call, this.policy));
   }
 
@@ -269,27 +264,53 @@ export class Nodes {
     return found.flatMap((node) => ("refused" in node ? [] : [node]));
   }
 
-  /** How many of the range are accepted, looking at so many at most. */
+  /** How many of the range are accepted, looking at `most` of it. */
   async count(
     range: NodeQuery["range"],
     accept: (node: NodeRecord) => boolean,
+    most: number,
   ): Promise<{ readonly count: number; readonly isLeast: boolean }> {
     let count = 0;
     let { from } = range;
-    for (let scanned = 0; scanned < listScanMax; ) {
-      const rows = await this.leases.store.list({ ...range, from, limit: listChunk });
+    for (let left = most; ; ) {
+      const limit = Math.min(listChunk, left + 1);
+      const rows = await this.leases.store.list({ ...range, from, limit });
       for (const { sort, record } of rows) {
+        // One more than are counted tells whether that was all.
+        if (left-- === 0) return { count, isLeast: true };
         from = `${sort}\u0000`;
-        scanned++;
         if (record.kind === "node" && accept(record)) count++;
       }
-      if (rows.length < listChunk) return { count, isLeast: false };
+      if (rows.length < limit) return { count, isLeast: false };
     }
-    return { count, isLeast: true };
   }
 
   #run<Reply>(keys: Parameters<Leases["run"]>[0], decide: (view: View) => Decision<Reply>): Promise<Reply> {
     return this.leases.run(keys, decide);
+  }
+
+  /**
+   * Each call's reply, a step for some of them at a time. Once a step is done the call as a whole can neither be undone nor
+   * fail: what fails later is told of the calls that it is true of. Those after it are not tried.
+   */
+  async #eachInSteps<Call, Reply>(
+    calls: readonly Call[],
+    step: (some: readonly Call[]) => Promise<readonly Reply[]>,
+  ): Promise<readonly EachReply<Reply>[]> {
+    const replies: EachReply<Reply>[] = [];
+    for (let at = 0; at < calls.length; at += bulkStep) {
+      const some = calls.slice(at, at + bulkStep);
+      try {
+        replies.push(...(await step(some)));
+      } catch (error) {
+        if (at === 0) throw error;
+        const untried = new StoreError("unavailable", "the ones before it failed, so it was not tried");
+        for (const _ of some) replies.push({ failed: error });
+        while (replies.length < calls.length) replies.push({ failed: untried });
+        return replies;
+      }
+    }
+    return replies;
   }
 
   async #inSteps<Call, Reply>(

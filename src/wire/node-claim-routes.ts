@@ -31,6 +31,9 @@ type Kind = Pick<Route, "tag" | "method" | "access" | "names" | "load">;
 const taking: Kind = { tag: "nodes", method: "POST", access: "worker", names: "node", load: "take" };
 const keeping: Kind = { ...taking, load: "keep" };
 
+const reused = nodeProblem(
+  "`invalid_node`: the rules for nodes forbid this; the message says which. `invalid_input`: the request id was used for another request.",
+);
 const lost = nodeProblem(
   "`lease_lost`: lapsed, taken, bound to another run, or with another token; `holder` is who has it now.",
 );
@@ -52,8 +55,9 @@ function leaseRoutes(limits: WireLimits): Route[] {
       body: claimNodeRequest(limits),
       replies: {
         200: { description: "Claimed, or renewed.", schema: NodeClaimed },
+        422: reused,
         409: nodeProblem(
-          "`already_claimed`, with the holder. `not_ready`: over, blocked or parked. `lease_lost`: the token or the repeated request's claim is over. `conflict`: the request id was used for another request.",
+          "`already_claimed`, with the holder. `not_ready`: over, blocked or parked. `lease_lost`: the token or the repeated request's claim is over.",
         ),
       },
     },
@@ -146,8 +150,9 @@ function queueRoutes(limits: WireLimits): Route[] {
       body: nextWorkRequest(limits),
       replies: {
         200: { description: "Claimed, or nothing is free.", schema: Type.Union([WorkClaimed, NoWork]) },
+        422: reused,
         409: nodeProblem(
-          "`lease_lost`: the repeated request's claim is over. `not_ready`: the server was just restored. `conflict`: the request id was used for another request.",
+          "`lease_lost`: the repeated request's claim is over. `not_ready`: the server was just restored.",
         ),
       },
     },
@@ -157,10 +162,14 @@ function queueRoutes(limits: WireLimits): Route[] {
       names: "nodes",
       path: "/v1/queue/claim",
       summary: "Claim many nodes",
-      description: "Each for itself; each has its own result, an id that is given twice one.",
+      description:
+        "Each for itself; each has its own result, an id that is given twice one. The request id is the whole call's.",
       headers: ["Idempotency-Key"],
       body: claimNodesRequest(limits),
-      replies: { 200: { description: "One result for each.", schema: NodesClaimed } },
+      replies: {
+        200: { description: "One result for each.", schema: NodesClaimed },
+        422: reused,
+      },
     },
     {
       ...keeping,

@@ -55,7 +55,11 @@ export type NodeCallRequest = Static<typeof NodeCallRequest>;
 export const ExtendNodeRequest = request(
   "ExtendNodeRequest",
   {
-    ms: Type.Number({ exclusiveMinimum: 0, description: "How much longer than now, in milliseconds." }),
+    ms: Type.Number({
+      exclusiveMinimum: 0,
+      description:
+        "How much is added to what is left of the lease, in milliseconds; never more than the policy's ceiling from now.",
+    }),
     ...callFields,
   },
   { examples: [{ ms: 7_200_000 }] },
@@ -92,11 +96,18 @@ export function nextWorkRequest(limits: WireLimits) {
 export type NextWorkRequest = Static<ReturnType<typeof nextWorkRequest>>;
 
 /** What stands in the list is judged for itself, so that one wrong id does not refuse the others. */
+const nodeRef = (limits: WireLimits) => {
+  const id = Type.String({ maxLength: limits.nameCharsMax });
+  return Type.Union([id, request("NodeRef", { id, token: Type.Optional(tokenField) })]);
+};
+export type NodeRef = Static<ReturnType<typeof nodeRef>>;
+
 const idsField = (limits: WireLimits) =>
-  Type.Array(Type.String({ maxLength: limits.nameCharsMax }), {
+  Type.Array(nodeRef(limits), {
     minItems: 1,
     maxItems: limits.bulkMax,
-    description: "Nodes' ids; each has its own result.",
+    description:
+      "Nodes' ids, or objects of an `id` and the `token` of the lease that is meant. Each has its own result.",
   });
 
 export function claimNodesRequest(limits: WireLimits) {
@@ -206,7 +217,7 @@ export const NodeStatusSet = reply("NodeStatusSet", {
       ],
       {
         description:
-          "Of an active status: the claim, or why there is none. The status is written in both cases.",
+          "The claim that the caller is on now. Of an active status, why there is none: the status is written all the same.",
       },
     ),
   ),
@@ -216,7 +227,9 @@ export type NodeStatusSet = Static<typeof NodeStatusSet>;
 /** Work that is leased to others is counted, not shown. */
 const hiddenFields = {
   hidden: Type.Integer({ minimum: 0, description: "Nodes that are leased to others." }),
-  hidden_at_least: Type.Optional(Type.Literal(true, { description: "There are more than were counted." })),
+  hidden_at_least: Type.Optional(
+    Type.Literal(true, { description: "There may be more: only so many leases are looked at." }),
+  ),
 };
 
 export const WorkClaimed = reply("WorkClaimed", { ...claimedFields, node: NodeView });

@@ -32,7 +32,7 @@ export const nodeErrorMeanings = {
   conflict: {
     statuses: [409],
     meaning:
-      "What exists forbids this: the id is in use, the revision is not the current one, an edge would close a circle, a request id came with another request.",
+      "What exists forbids this: the id is in use, the revision is not the current one, an edge would close a circle.",
   },
   already_claimed: {
     statuses: [409],
@@ -51,9 +51,9 @@ export const nodeErrorMeanings = {
     meaning: "The rules for nodes forbid this: an id, a type, a status, a title, a number of ms.",
   },
   invalid_input: {
-    statuses: [400, 405, 408, 415],
+    statuses: [400, 405, 408, 415, 422],
     meaning:
-      "The request itself is wrong: no JSON, an unknown field, a wrong shape (400), method (405) or content type (415), or too slow (408).",
+      "The request itself is wrong: no JSON, an unknown field, a wrong shape (400), method (405) or content type (415), too slow (408), or its request id came with another request before (422).",
   },
   too_large: { statuses: [413, 431], meaning: "The body, or the headers, are larger than the server reads." },
   rate_limited: { statuses: [429], meaning: "Too many requests from this token; see `Retry-After`." },

@@ -60,7 +60,8 @@ const statuses = Type.Record(word, phaseField, {
   maxProperties: statusesMax,
   additionalProperties: false,
   propertyNames: { maxLength: wordCharsMax },
-  description: "Each status and what it means. The first planned one is what a new node gets.",
+  description:
+    "Each status, whose name has a letter in it, and what it means. The first planned one is what a new node gets.",
 });
 
 const TypeRules = request("NodeTypePolicy", { statuses, ...timeFields });

@@ -293,7 +293,7 @@ export const ways: Readonly<Record<string, (scene: Scene) => Way[]>> = {
     {
       way: "the key of the victim's request",
       call: { headers: { "idempotency-key": nodeRequest }, body: { type: "question" } },
-      owner: "409 conflict",
+      owner: "422 invalid_input",
     },
   ],
   claimNodes: ({ node }) => [{ way: "its id among others", call: { body: { ids: [node] } } }],

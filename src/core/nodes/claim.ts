@@ -25,6 +25,11 @@ export interface NodeCall {
   readonly session: string | null;
   /** The fencing token of the lease that is meant. */
   readonly token: number | null;
+  /**
+   * The call names no node: it is about the next of the queue, or about all that the caller is on. That it succeeds does
+   * not show that anybody knows of this one.
+   */
+  readonly isBlind?: boolean;
 }
 
 export interface ClaimCall extends NodeCall {
@@ -59,23 +64,9 @@ export function decideClaim(view: View, call: ClaimCall, policy: Policy): Decisi
   return deciding(view, policy, (draft) => claimNode(draft, call));
 }
 
-/** Many at once; each is decided for itself. */
-export function decideClaimMany(
-  view: View,
-  calls: readonly ClaimCall[],
-  policy: Policy,
-): Decision<readonly ClaimReply[]> {
-  return deciding(view, policy, (draft) => {
-    draft.require(calls.flatMap(claimKeys));
-    const replies: ClaimReply[] = [];
-    draft.first(calls, (call) => void replies.push(claimNode(draft, call)));
-    return replies;
-  });
-}
-
 export function claimNode(draft: Draft, call: ClaimCall): ClaimReply {
   const again = repeatedClaim(draft, call);
-  if (again !== null) return again;
+  if (again !== null) return asMeant(draft, call, again);
   const now = nodeNow(draft, call.space, call.id);
   if ("refused" in now) return now;
   const { node, held, rules } = now;
@@ -87,6 +78,13 @@ export function claimNode(draft: Draft, call: ClaimCall): ClaimReply {
   const quiet = quietUntil(floorOf(draft, call.space), draft.now);
   if (quiet !== 0) return { refused: "delayed", availableAt: quiet, now: draft.now, why: "restore" };
   return takeNode(draft, call, now, rules);
+}
+
+/** A repeat that means another claim than the one its request was granted is as lost as any other call. */
+function asMeant(draft: Draft, call: ClaimCall, again: ClaimReply): ClaimReply {
+  if ("refused" in again || call.token === null || call.token === again.node.claim.token) return again;
+  const now = nodeNow(draft, call.space, again.node.id);
+  return "refused" in now ? now : leaseLost(now, call, "token");
 }
 
 export function whyNotReady(node: NodeRecord): "terminal" | "blocked" | "parked" | null {
@@ -102,8 +100,18 @@ function takeNode(draft: Draft, call: ClaimCall, { node, lock }: NodeNow, rules:
   const { token } = granted.lock;
   const carrier = assigneeOf(node);
   const isTakeover = carrier !== null && carrier !== principal && isCarried(node);
-  const claim: NodeClaim = { by: principal, token, since: draft.now, session, dispatch, reserved: false };
-  const lost = node.carriers.findLast(({ by }) => by === carrier);
+  const found = node.edges.find(({ type }) => type === "assigned");
+  const claim: NodeClaim = {
+    by: principal,
+    token,
+    since: draft.now,
+    session,
+    dispatch,
+    reserved: false,
+    ...(found === undefined ? {} : { found }),
+    ...(call.isBlind === true ? { blind: true } : {}),
+  };
+  const last = node.lastCarrier;
   const after = saveNode(
     draft,
     node,
@@ -113,7 +121,7 @@ function takeNode(draft: Draft, call: ClaimCall, { node, lock }: NodeNow, rules:
       by: principal,
       token,
       ...(session === null ? {} : { session }),
-      ...(isTakeover ? { from: { by: carrier, token: lost?.token ?? null } } : {}),
+      ...(isTakeover ? { from: { by: carrier, token: last?.by === carrier ? last.token : null } } : {}),
     },
   );
   return {
@@ -149,28 +157,36 @@ export function assignedTo(node: NodeRecord, principal: string, at: number): rea
 function reclaim(draft: Draft, call: ClaimCall, held: NodeHolding, rules: TypeRules): ClaimReply {
   const { claim } = held.node;
   if (claim.by !== call.principal) return { refused: "already_claimed", held, differs: null };
-  if (call.dispatch !== null && call.dispatch !== claim.dispatch)
+  if (isForeignDispatch(call.dispatch, claim) || isNoDispatch(call, claim))
     return { refused: "already_claimed", held, differs: "dispatch" };
   if (isForeignRun(call.session, claim) && !call.rebind)
     return { refused: "already_claimed", held, differs: "session" };
-  return { ...bumped(draft, held, rules, call.session), status: "renewed", edge: "kept" };
+  return { ...bumped(draft, held, rules, call), status: "renewed", edge: "kept" };
 }
+
+export const isForeignDispatch = (dispatch: string | null, claim: NodeClaim): boolean =>
+  dispatch !== null && dispatch !== claim.dispatch;
+
+/** A claim that leaves out the nonce may be another dispatch's, unless it shows the token or says that it takes over. */
+const isNoDispatch = ({ dispatch, token, rebind }: ClaimCall, claim: NodeClaim): boolean =>
+  dispatch === null && claim.dispatch !== null && token === null && !rebind;
 
 export const isForeignRun = (session: string | null, claim: NodeClaim): boolean =>
   session !== null && claim.session !== null && session !== claim.session;
 
 /**
  * The heartbeat: a later end, never below what an extend gave. What was reserved is in work again, and lasts as it would
- * have without that. A label binds the lease to that run; moving it from one run to another is history.
+ * have without that. A label binds the lease to that run; moving it from one run to another is history. Whoever names the
+ * node has heard of it.
  */
 export function bumped(
   draft: Draft,
   { node, holding }: NodeHolding,
   rules: TypeRules,
-  session: string | null,
+  { session, isBlind = false }: Pick<NodeCall, "session" | "isBlind">,
 ): NodeHolding {
   const { lease } = holding.lock;
-  const { workUntil = 0, ...before } = node.claim;
+  const { workUntil = 0, ...before } = isBlind ? node.claim : named(node.claim);
   const until = draft.now + rules.claimTtlMs;
   const expiresAt = Math.max(before.reserved ? workUntil : holding.expiresAt, until);
   raiseTtlHigh(draft, floorOf(draft, node.space), node.space, rules.claimTtlMs);
@@ -179,9 +195,20 @@ export function bumped(
   return { node: reclaimed(draft, node, claim), holding: holdingOf(lock, null, draft.now) };
 }
 
+/** The claim of somebody who knows of it. */
+export function named(claim: NodeClaim): NodeClaim {
+  if (claim.blind === undefined) return claim;
+  const { blind, ...rest } = claim;
+  return rest;
+}
+
 function reclaimed(draft: Draft, node: NodeHolding["node"], claim: NodeClaim): NodeHolding["node"] {
   const { by, token, session } = claim;
-  if (claim.reserved === node.claim.reserved && session === node.claim.session) return node;
+  const isSame =
+    claim.reserved === node.claim.reserved &&
+    session === node.claim.session &&
+    claim.blind === node.claim.blind;
+  if (isSame) return node;
   const isMoved = session !== null && isForeignRun(session, node.claim);
   const after = isMoved
     ? saveNode(draft, node, { ...node, claim }, { what: "rebound", by, token, session })

@@ -15,6 +15,8 @@ export interface LeaseEnd {
   readonly at: number;
   readonly by?: string;
   readonly reason?: string;
+  /** The work is over as well: there is nothing left that could be lost again. */
+  readonly isFinal?: boolean;
 }
 
 /** Does nothing for a lease that is not a node's. */
@@ -25,12 +27,12 @@ export function freeNode(draft: Draft, lock: LockRecord, how: EndedHow, end: Lea
   const node = draft.get(nodeKey(lock.space, id));
   if (node === null || node.claim === null || node.claim.token !== lock.token) return;
   const { claim } = node;
+  const free: NodeRecord = { ...node, claim: null, lastCarrier: { by: claim.by, token: claim.token } };
   // Its own release: the step that releases writes what else that means.
   if (how === "released") {
-    draft.put(nodeKey(lock.space, id), { ...node, claim: null });
+    draft.put(nodeKey(lock.space, id), free);
     return;
   }
-  const free: NodeRecord = { ...node, claim: null };
   const what = how === "forced" ? "forced" : "lapsed";
   const lost = {
     what,
@@ -42,7 +44,7 @@ export function freeNode(draft: Draft, lock: LockRecord, how: EndedHow, end: Lea
     ...(end.by === undefined ? {} : { from: { by: claim.by, token: claim.token } }),
   } as const;
   // Who reserved it said that nobody would be there: that speaks neither for nor against the work.
-  if (claim.reserved) {
+  if (claim.reserved || end.isFinal === true) {
     saveNode(draft, node, free, lost);
     return;
   }
@@ -73,7 +75,14 @@ export function nodeAfterRestore(
   const { token } = claim;
   const reason = "restored from a backup";
   return {
-    node: { ...node, claim: null, history: seq, revision: node.revision + 1, updatedAt: now },
+    node: {
+      ...node,
+      claim: null,
+      lastCarrier: { by: claim.by, token },
+      history: seq,
+      revision: node.revision + 1,
+      updatedAt: now,
+    },
     entry: {
       kind: "history",
       space,

@@ -53,10 +53,26 @@ const deed: fc.Arbitrary<Deed> = fc.oneof(
   },
   {
     weight: 2,
-    arbitrary: fc.tuple(person, id, session).map(
-      ([who, of, label]): Deed =>
+    arbitrary: fc.tuple(person, id, session, fc.boolean()).map(
+      ([who, of, label, isBlind]): Deed =>
         (graph) =>
-          graph.renew(who, of, { session: label }),
+          graph.renew(who, of, { session: label, isBlind }),
+    ),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.tuple(person, id).map(
+      ([who, of]): Deed =>
+        (graph) =>
+          graph.giveBack(who, of),
+    ),
+  },
+  {
+    weight: 2,
+    arbitrary: person.map(
+      (who): Deed =>
+        (graph) =>
+          graph.nextUnheard(who),
     ),
   },
   {

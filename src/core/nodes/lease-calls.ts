@@ -4,7 +4,7 @@ import { type Draft, deciding } from "../draft.js";
 import { everySpace, floorKey, type Key, lockKey, nodeKey, policyKey } from "../keys.js";
 import { endLease, floorOf, holdingOf, prolongTo, raiseTtlHigh } from "../lease.js";
 import type { Policy } from "../limits.js";
-import { bumped, isForeignRun, type NodeCall } from "./claim.js";
+import { bumped, isForeignRun, type NodeCall, named } from "./claim.js";
 import { nodeLeaseName, saveNode, touchNode } from "./node.js";
 import { leaseLost, meansAnother, nodeNow } from "./node-now.js";
 import type { TypeRules } from "./policy.js";
@@ -51,9 +51,11 @@ export function decideRenewNodes(
   return decideEach(view, calls, policy, renewNode);
 }
 
+/** Whoever renews all that it is on does not mean what is reserved: that comes back as it is. */
 function renewNode(draft: Draft, call: NodeCall): RenewNodeReply {
   const mine = own(draft, call);
-  return "refused" in mine ? mine : bumped(draft, mine, mine.rules, call.session);
+  if ("refused" in mine || (call.isBlind === true && mine.node.claim.reserved)) return mine;
+  return bumped(draft, mine, mine.rules, call);
 }
 
 export interface ExtendedNode extends NodeHolding {
@@ -82,11 +84,11 @@ export function decideExtendNode(
     const expiresAt = Math.max(holding.expiresAt, given);
     const lock = prolongTo(draft, holding.lock, { ...holding.lock.lease, expiresAt });
     const stretched = {
-      ...claim,
+      ...named(claim),
       session: call.session ?? claim.session,
       ...(claim.reserved ? { workUntil: given } : {}),
     };
-    const isSame = !claim.reserved && stretched.session === claim.session;
+    const isSame = !claim.reserved && stretched.session === claim.session && stretched.blind === claim.blind;
     return {
       node: isSame ? node : (touchNode(draft, { ...node, claim: stretched }) as NodeHolding["node"]),
       holding: holdingOf(lock, null, draft.now),
@@ -117,7 +119,7 @@ export function decideReserveNode(
     const { token, reserved, workUntil = draft.now } = node.claim;
     const session = call.session ?? node.claim.session;
     const claim: NodeClaim = {
-      ...node.claim,
+      ...named(node.claim),
       session,
       reserved: true,
       workUntil: reserved ? workUntil : holding.expiresAt,

@@ -65,12 +65,17 @@ describe("claim", () => {
     assert.equal(word(graph.claim("ann", "a", { dispatch: "d1" })), "already_claimed dispatch");
   });
 
-  test("a dispatch is refused to any other, and to none is not", () => {
+  test("a dispatch is refused to any other, and to none without the token", () => {
     const graph = graphOf("a");
     graph.claim("ann", "a", { dispatch: "d1" });
     assert.equal(word(graph.claim("ann", "a", { dispatch: "d1" })), "renewed kept");
     assert.equal(word(graph.claim("ann", "a", { dispatch: "d2" })), "already_claimed dispatch");
-    assert.equal(word(graph.claim("ann", "a")), "renewed kept");
+    assert.equal(word(graph.claim("ann", "a")), "already_claimed dispatch", "it may be another's");
+    assert.equal(word(graph.claim("ann", "a", { token: 1 })), "renewed kept");
+    for (const status of ["done", "active"])
+      assert.match(JSON.stringify(graph.status("ann", "a", status, { dispatch: "d2" })), /"dispatch"/);
+    assert.deepEqual([graph.node("a")?.claim?.token, graph.node("a")?.status], [1, "active"]);
+    assert.equal(word(graph.status("ann", "a", "done")), "ok", "as with a label: none is no other");
   });
 
   test("another token than the live one is lost, also for the same person", () => {
@@ -417,6 +422,8 @@ test("a policy must fit together", () => {
   assert.match(policyProblem({ ...nodes, claimTtlMs: 100 }) ?? "", /above claim_ttl_max_ms/);
   const only = { statuses: { active: "active" as const } };
   assert.match(policyProblem({ ...nodes, types: { odd: only } }) ?? "", /needs a planned one/);
+  const first = { statuses: { todo: "planned" as const, "1": "planned" as const } };
+  assert.match(policyProblem({ ...nodes, types: { odd: first } }) ?? "", /needs a letter .* not 1/);
   assert.equal(rulesOf(nodes, "constructor"), null);
   assert.equal(
     rulesOf({ ...nodes, types: { note: { statuses: { kept: "terminal" } } } }, "note")?.isWork,

@@ -97,6 +97,9 @@ export function policyProblem(policy: NodePolicy): string | null {
   for (const type of Object.keys(policy.types)) {
     const rules = rulesOf(policy, type);
     if (rules === null) continue;
+    const number = Object.keys(rules.statuses).find((status) => /^[0-9]+$/.test(status));
+    if (number !== undefined)
+      return `${type}: a status needs a letter in its name, not ${number}: names that are numbers do not stay in their order, and the first planned one is what new nodes get`;
     if (rules.claimTtlMs > rules.claimTtlMaxMs)
       return `${type}: claim_ttl_ms (${rules.claimTtlMs}) is above claim_ttl_max_ms (${rules.claimTtlMaxMs})`;
     if (rules.isWork && !Object.values(rules.statuses).includes("planned"))

@@ -45,6 +45,10 @@ export interface NodeClaim {
   readonly dispatch: string | null;
   /** Kept without heartbeats for the grace window. */
   readonly reserved: boolean;
+  /** The `assigned` edge that it found: there again if the claim turns out never to have been heard of. */
+  readonly found?: Edge;
+  /** Its claimer did not ask for this node, and has not named it since: it may never have heard of it. */
+  readonly blind?: true;
   /** While it is reserved: until when it lasts at least once the work is taken up again, which an extend may have given. */
   readonly workUntil?: number;
 }
@@ -73,6 +77,8 @@ export interface NodeRecord {
   readonly lapses: number;
   /** Whose they were, the last few. */
   readonly carriers: readonly Carrier[];
+  /** Whose lease ended last, however it ended. */
+  readonly lastCarrier?: Carrier;
   /** Out of the queue until somebody says that it may go on. */
   readonly parked: { readonly at: number; readonly reason: string } | null;
   /** Entries in its history so far. */
@@ -87,6 +93,7 @@ export const historyKinds = [
   "rebound",
   "reserved",
   "released",
+  "given_back",
   "lapsed",
   "forced",
   "status",
@@ -112,8 +119,9 @@ export interface HistoryRecord {
   readonly session?: string;
   readonly reason?: string;
   readonly status?: { readonly from: string; readonly to: string };
+  /** Of a claim given back: the edge that it had found. */
   readonly edge?: { readonly type: EdgeType; readonly to: string };
-  /** Of a takeover: whose claim had written the edge, and the last token that carrier lost, if it is known. */
+  /** Of a takeover: whose claim had written the edge, and the token of that carrier's last lease. */
   readonly from?: { readonly by: string; readonly token: number | null };
 }
 

@@ -53,6 +53,8 @@ export type NodeRefusal =
   | { readonly refused: "edges_full"; readonly on: string; readonly limit: number }
   | { readonly refused: "assigned_to_other"; readonly id: string; readonly to: string }
   | { readonly refused: "policy_revision"; readonly revision: number }
+  /** The request id was granted a node that its caller may not touch any more. */
+  | { readonly refused: "out_of_scope" }
   /** The lease rules themselves: a repeated request id, or the quiet after a restore. */
   | Extract<Refusal, { readonly refused: "request_spent" | "request_reused" | "delayed" }>;
 

@@ -7,12 +7,12 @@ import { type Draft, deciding } from "../draft.js";
 import { nodeKey } from "../keys.js";
 import { endLease } from "../lease.js";
 import type { Policy } from "../limits.js";
-import { type ClaimCall, type Claimed, claimNode, isForeignRun } from "./claim.js";
+import { type ClaimCall, claimNode, isForeignDispatch, isForeignRun } from "./claim.js";
 import { policyOf, saveNode, touchNode } from "./node.js";
 import { leaseLost, meansAnother, type NodeNow, nodeNow } from "./node-now.js";
 import { phaseOf, rulesOf } from "./policy.js";
 import type { NodeRecord, Phase } from "./records.js";
-import type { NodeRefusal } from "./refusal.js";
+import type { NodeHolding, NodeRefusal } from "./refusal.js";
 
 export interface StatusCall extends ClaimCall {
   readonly status: string;
@@ -24,8 +24,11 @@ export interface StatusCall extends ClaimCall {
 
 export interface StatusReply {
   readonly node: NodeRecord;
-  /** Of an active status: the claim, or why there is none; the status was written all the same. */
-  readonly claim: Claimed | NodeRefusal | null;
+  /**
+   * What the caller is on now. Of an active status: the claim, or why there is none; the status was written all the
+   * same. Of a planned one: its claim, which goes on.
+   */
+  readonly claim: NodeHolding | NodeRefusal | null;
 }
 
 export function decideStatus(
@@ -36,7 +39,7 @@ export function decideStatus(
   return deciding(view, policy, (draft) => {
     const now = nodeNow(draft, call.space, call.id);
     if ("refused" in now) return now;
-    const { rules, node } = now;
+    const { rules, node, held } = now;
     const phase = phaseOf(rules, call.status);
     if (phase === null) {
       const isDropped = rulesOf(policyOf(draft, call.space), node.type) === null;
@@ -46,8 +49,11 @@ export function decideStatus(
     if (meansAnother(call, now)) return leaseLost(now, call, "token");
     if (phase === "terminal") return finish(draft, call, now);
     const after = setStatus(draft, node, call, phase);
-    if (phase === "planned") return { node: after, claim: null };
-    const claim = claimNode(draft, { ...call, token: null });
+    if (phase === "planned") {
+      const isMine = held?.node.claim.by === call.principal;
+      return { node: after, claim: isMine ? { ...held, node: after as NodeHolding["node"] } : null };
+    }
+    const claim = claimNode(draft, call);
     return { node: draft.get(nodeKey(call.space, call.id)) ?? after, claim };
   });
 }
@@ -59,11 +65,13 @@ function finish(draft: Draft, call: StatusCall, { node, lock, held }: NodeNow): 
     const isMine = held.node.claim.by === call.principal;
     if (isMine && isForeignRun(call.session, held.node.claim))
       return { refused: "already_claimed", held, differs: "session" };
+    if (isMine && isForeignDispatch(call.dispatch, held.node.claim))
+      return { refused: "already_claimed", held, differs: "dispatch" };
     if (!isMine && !(call.mayForce && call.reason !== null))
       return { refused: "already_claimed", held, differs: null };
     // Of another's, the entry of the force says it.
     if (isMine) token = held.node.claim.token;
-    const end = { at: draft.now, event: "released" as const };
+    const end = { at: draft.now, event: "released" as const, isFinal: true };
     if (isMine) endLease(draft, lock, "released", { ...end, clean: true });
     else endLease(draft, lock, "forced", { ...end, by: call.principal, reason: call.reason ?? "" });
     current = draft.get(nodeKey(call.space, call.id)) ?? node;

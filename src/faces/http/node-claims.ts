@@ -55,6 +55,7 @@ export const claimNode: Handler = async (call) => {
     id,
     body.session ?? null,
     body.dispatch ?? null,
+    body.rebind ?? false,
   ]);
   const outcome = await call.desk.nodes.claim(claimCallOf(call, id, body, request));
   return "refused" in outcome ? claimRefusal(call, outcome) : ok(claimedView(call, outcome));

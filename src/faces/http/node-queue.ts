@@ -1,15 +1,27 @@
 /** Handlers of the queue: what is there to do, the next of it, and many nodes at once. */
-import type { ClaimReply } from "../../core/nodes/claim.js";
+import type { ClaimReply, NodeCall } from "../../core/nodes/claim.js";
+import type { ReleaseNodeReply, RenewNodeReply } from "../../core/nodes/lease-calls.js";
+import { nodeLeaseName } from "../../core/nodes/node.js";
 import type { NodeNow } from "../../core/nodes/node-now.js";
 import { assigneeOf } from "../../core/nodes/rank.js";
 import type { NodeRecord } from "../../core/nodes/records.js";
 import type { NodeRefusal } from "../../core/nodes/refusal.js";
+import { covers } from "../../service/identity.js";
 import type { NextAsk, NextOutcome } from "../../service/next-work.js";
-import { assignedNodes, type NodeQuery, parkedNodes, readyNodes, takenNodes } from "../../service/nodes.js";
+import {
+  assignedNodes,
+  type EachReply,
+  type NodeQuery,
+  parkedNodes,
+  readyNodes,
+  takenNodes,
+} from "../../service/nodes.js";
+import type { NodeScope } from "../../service/ready-places.js";
 import type { Wait } from "../../service/waiting.js";
 import type {
   ClaimNodesRequest,
   NextWorkRequest,
+  NodeRef,
   QueueQuery,
   ReleaseNodesRequest,
   RenewNodesRequest,
@@ -17,15 +29,19 @@ import type {
 import { type Answer, ok } from "./answer.js";
 import { type Call, type Handler, pageLimit, requestOf } from "./call.js";
 import { fromCursor, toCursor } from "./cursor.js";
+import { answerTo } from "./failures.js";
 import { isTrue, newLeaseId } from "./locks.js";
 import { claimCallOf, claimedView, nodeCallOf } from "./node-claims.js";
 import { claimRefusal, nodeRefusal } from "./node-refusals.js";
 import { leaseView, nodeView, seesNode, whyOf } from "./node-views.js";
 import { nodeIdProblem, unknownWord } from "./nodes.js";
+import { inNodeWords } from "./v1-errors.js";
 import { refuseRevoked, waitOf } from "./waiting-caller.js";
 
 /** Claims read at a time where all of a caller's are renewed. */
 const ownPage = 256;
+/** Leases that are looked at to count the hidden ones: for who reads the queue, and for who is told that it is empty. */
+const hiddenMax = { list: 4096, empty: 128 } as const;
 
 export const listQueue: Handler = async (call) => {
   const query = call.query as QueueQuery;
@@ -49,7 +65,7 @@ export const listQueue: Handler = async (call) => {
   const shown = isOpen ? page.nodes.filter(({ held }) => held === null) : page.nodes;
   return ok({
     items: shown.map((now) => itemView(call, now)),
-    ...(isOpen ? await hiddenWork(call, type ?? null) : {}),
+    ...(isOpen ? await hiddenWork(call, type ?? null, hiddenMax.list) : {}),
     next_cursor: toCursor(call, page.next),
   });
 };
@@ -70,10 +86,10 @@ const itemView = (call: Call, now: NodeNow): object => ({
 });
 
 /** How much is leased to others, among what this token may see. */
-async function hiddenWork(call: Call, type: string | null): Promise<object> {
+async function hiddenWork(call: Call, type: string | null, most: number): Promise<object> {
   const isOthers = ({ id, claim }: NodeRecord): boolean =>
     claim !== null && claim.by !== call.identity.principal && seesNode(call, id);
-  const { count, isLeast } = await call.desk.nodes.count(takenNodes(call.space, type), isOthers);
+  const { count, isLeast } = await call.desk.nodes.count(takenNodes(call.space, type), isOthers, most);
   return { hidden: count, ...(isLeast ? { hidden_at_least: true } : {}) };
 }
 
@@ -88,7 +104,7 @@ export const nextWork: Handler = async (call) => {
     leaseId: newLeaseId(),
     request: requestOf(call, body.request_id, ["next-work", type, session, dispatch]),
     type,
-    accepts: call.identity.scopes.includes("*") ? null : (id) => seesNode(call, id),
+    scope: scopeOf(call),
   };
   // Nobody should wait for what can never come: of a type that the policy dropped there is only what is left.
   const isHopeless = wait_seconds !== 0 && (await unknownWord(call, body.type)) !== null;
@@ -108,6 +124,12 @@ export const nextWork: Handler = async (call) => {
   };
 };
 
+/** Null: the token covers every node, by whatever words. */
+const scopeOf = (call: Call): NodeScope | null =>
+  covers(call.identity, nodeLeaseName("*"))
+    ? null
+    : { key: JSON.stringify(call.identity.scopes), covers: (id) => seesNode(call, id) };
+
 async function found(call: Call, ask: NextAsk, wait: Wait | null): Promise<NextOutcome> {
   try {
     return await call.desk.nodes.work.next(ask, wait);
@@ -120,57 +142,87 @@ async function found(call: Call, ask: NextAsk, wait: Wait | null): Promise<NextO
 async function noWork(call: Call, type: string | null): Promise<Answer> {
   const unknown = await unknownWord(call, type ?? undefined);
   if (unknown !== null) return nodeRefusal(call, unknown);
-  return ok({ ok: true, status: "empty", lease: null, ...(await hiddenWork(call, type)) });
+  return ok({ ok: true, status: "empty", lease: null, ...(await hiddenWork(call, type, hiddenMax.empty)) });
 }
 
-/** One result for each id, in the order asked: what is no id, or not the token's to touch, is refused for itself. */
+/** A node that is meant, and which lease of it. */
+const meant = (ref: NodeRef): { readonly id: string; readonly token?: number } =>
+  typeof ref === "string" ? { id: ref } : ref;
+
+/** What was asked for twice counts once. */
+const distinct = (refs: readonly NodeRef[]) => [
+  ...new Map(refs.map(meant).map((ref) => [`${ref.id} ${ref.token ?? ""}`, ref])).values(),
+];
+
+/** One result for each, in the order asked: what is no id, or not the token's to touch, is refused for itself. */
 async function forEach<Reply extends object>(
   call: Call,
-  given: readonly string[],
-  run: (ids: readonly string[]) => Promise<readonly (Reply | NodeRefusal)[]>,
-  done: (reply: Reply, id: string) => object,
+  refs: ReturnType<typeof distinct>,
+  run: (calls: readonly NodeCall[]) => Promise<readonly EachReply<Reply | NodeRefusal>[]>,
+  done: (reply: Reply, id: string) => object | null,
+  labels: { readonly session?: string } = {},
 ): Promise<Answer> {
-  const ids = [...new Set(given)];
-  const wrong = new Map(ids.map((id) => [id, nodeIdProblem(call, id)]));
-  const right = ids.filter((id) => wrong.get(id) === null);
-  const replies = right.length === 0 ? [] : await run(right);
-  const outcomes = new Map(right.map((id, i) => [id, replies[i]]));
+  const wrong = refs.map(({ id }) => nodeIdProblem(call, id));
+  const right = refs.filter((_, nth) => wrong[nth] === null);
+  const replies =
+    right.length === 0 ? [] : await run(right.map((ref) => nodeCallOf(call, ref.id, { ...labels, ...ref })));
+  // The request id is the whole call's.
+  const [first] = replies;
+  if (first !== undefined && replies.every(isReused)) return nodeRefusal(call, first as NodeRefusal);
   const results: object[] = [];
-  for (const id of ids) {
-    const outcome = outcomes.get(id);
-    if (outcome !== undefined && !("refused" in outcome)) results.push({ id, ...done(outcome, id) });
-    else {
-      const answer = outcome === undefined ? wrong.get(id) : await claimRefusal(call, outcome as NodeRefusal);
-      results.push({ id, ok: false, ...(answer?.body as object) });
-    }
+  let nth = 0;
+  for (const [at, { id }] of refs.entries()) {
+    const answer = wrong[at] ?? (await notDone(call, replies[nth] as EachReply<Reply | NodeRefusal>));
+    const result =
+      answer === null ? done(replies[nth] as Reply, id) : { ok: false, ...(answer.body as object) };
+    if (wrong[at] === null) nth++;
+    if (result !== null) results.push({ id, ...result });
   }
   return ok({ ok: true, results });
+}
+
+const isReused = (reply: object): boolean => "refused" in reply && reply.refused === "request_reused";
+
+/** Why it was not done, or is not known to be; null: it was. */
+async function notDone(call: Call, reply: EachReply<object>): Promise<Answer | null> {
+  if ("failed" in reply) return inNodeWords(answerTo(reply.failed, call.request));
+  return "refused" in reply ? claimRefusal(call, reply as NodeRefusal) : null;
 }
 
 export const claimNodes: Handler = async (call) => {
   const { ids, ...body } = call.body as ClaimNodesRequest;
   const { request_id, session = null, dispatch = null } = body;
-  // Each node has a record of its own: a repeat finds each as it was granted, whatever came of the others.
-  const requestFor = (id: string) => {
-    const request = requestOf(call, request_id, ["claim-nodes", id, session, dispatch]);
-    return request === null ? null : { ...request, id: `${request.id}\t${id}` };
-  };
+  const refs = distinct(ids);
+  const names = refs.map(({ id, token = null }) => [id, token]).toSorted();
+  const request = requestOf(call, request_id, ["claim-nodes", names, session, dispatch]);
+  const { space, identity } = call;
   return forEach<Exclude<ClaimReply, NodeRefusal>>(
     call,
-    ids,
-    (some) => call.desk.nodes.claimMany(some.map((id) => claimCallOf(call, id, body, requestFor(id)))),
+    refs,
+    (calls) =>
+      call.desk.nodes.claimMany({
+        space,
+        principal: identity.principal,
+        calls: calls.map((one) => ({ ...claimCallOf(call, one.id, body, null), token: one.token })),
+        request,
+      }),
     (claimed) => claimedView(call, claimed),
   );
 };
 
 export const renewNodes: Handler = async (call) => {
-  const { ids, session } = call.body as RenewNodesRequest;
-  const body = session === undefined ? {} : { session };
-  return forEach(
+  const { ids, ...labels } = call.body as RenewNodesRequest;
+  const isBlind = ids === undefined;
+  return forEach<Exclude<RenewNodeReply, NodeRefusal>>(
     call,
-    ids ?? (await ownClaims(call, session)),
-    (some) => call.desk.nodes.renewMany(some.map((id) => nodeCallOf(call, id, body))),
-    (held) => ({ ok: true, status: "renewed", lease: leaseView(call, held) }),
+    distinct(ids ?? (await ownClaims(call, labels.session))),
+    (calls) => call.desk.nodes.renewMany(calls.map((one) => ({ ...one, isBlind }))),
+    // What was reserved since it was found is left alone.
+    (held) =>
+      isBlind && held.node.claim.reserved
+        ? null
+        : { ok: true, status: "renewed", lease: leaseView(call, held) },
+    labels,
   );
 };
 
@@ -196,12 +248,12 @@ async function ownClaims(call: Call, session: string | undefined): Promise<strin
 }
 
 export const releaseNodes: Handler = async (call) => {
-  const { ids, session } = call.body as ReleaseNodesRequest;
-  const body = session === undefined ? {} : { session };
-  return forEach(
+  const { ids, ...labels } = call.body as ReleaseNodesRequest;
+  return forEach<Exclude<ReleaseNodeReply, NodeRefusal>>(
     call,
-    ids,
-    (some) => call.desk.nodes.releaseMany(some.map((id) => nodeCallOf(call, id, body))),
+    distinct(ids),
+    (calls) => call.desk.nodes.releaseMany(calls),
     ({ edge }, node_id) => ({ ok: true, status: "released", node_id, edge }),
+    labels,
   );
 };

@@ -219,10 +219,16 @@ const table = {
       { details: { node_id: id, ...(own === null ? {} : { previous: call.desk.present.previous(own) }) } },
     );
   },
+  out_of_scope: (_, { identity }) =>
+    nodeProblem(
+      "forbidden",
+      `This request id was granted a node that the scopes of this token (${identity.scopes.join(" ")}) do not cover. Use a new request id to claim another.`,
+    ),
   request_reused: () =>
     nodeProblem(
-      "conflict",
+      "invalid_input",
       "This request id was used for another request. Use a new one for each new request.",
+      { status: 422 },
     ),
   delayed: ({ availableAt, now }, call) => {
     const at = call.desk.present.instants.text(availableAt);

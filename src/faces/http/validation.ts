@@ -31,10 +31,15 @@ function checkPart(
   const validate: ValidateFunction = ajv.compile(schema);
   return (value) => {
     if (validate(value)) return null;
-    const failure = validate.errors?.[0];
+    const failure = tellingOf(validate.errors ?? []);
     return (isNode && part === "body" ? judged(failure) : null) ?? invalid(failure, part, isNode);
   };
 }
+
+/** Where one of several shapes is asked for: what is wrong with the one that was meant. */
+const tellingOf = (failures: readonly Failure[]): Failure | undefined =>
+  failures.find(({ keyword, data }) => keyword !== "type" || typeof data !== "object" || data === null) ??
+  failures[0];
 
 /** A field that the rules for nodes judge: what is wrong with it is not only a wrong shape. */
 function judged(failure: Failure | undefined): Answer | null {
@@ -55,6 +60,8 @@ interface Failure {
   readonly instancePath: string;
   readonly params: Readonly<Record<string, unknown>>;
   readonly message?: string | undefined;
+  /** What was given. */
+  readonly data?: unknown;
   /** The schema of the object or value that fails. */
   readonly parentSchema?: object | undefined;
 }

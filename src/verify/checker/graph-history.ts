@@ -17,6 +17,8 @@ import { type Accuse, told } from "./wording.js";
 
 const isGrant = ({ what }: NodeEntry): boolean => what === "claimed" || what === "taken_over";
 
+const ends = ["released", "given_back", "lapsed", "forced"];
+
 /** A history that was read as a whole. */
 interface Read {
   readonly noted: NodeNoted;
@@ -60,7 +62,7 @@ function checkSequence({ entries }: Read, { quiet = [] }: History, blame: Blame)
       highest = Math.max(highest, token ?? 0);
       holding = token;
     }
-    const isEnd = what === "released" || what === "lapsed" || what === "forced" || isDone(entry);
+    const isEnd = ends.includes(what) || isDone(entry);
     if (!isEnd || token === null) return;
     if (token !== holding)
       blame(`${words(entry)} while ${holding === null ? "nobody" : `token ${holding}`} holds it`);
@@ -133,10 +135,7 @@ function checkLastWord(
   if (operations.some(isMoving)) return;
   const [shown] = seen.reply.nodes;
   if (shown === undefined) return;
-  const carrier = entries.reduce<string | null>((now, entry) => {
-    if (isGrant(entry)) return entry.by;
-    return entry.what === "released" ? null : now;
-  }, null);
+  const carrier = carrierIn(entries);
   if (shown.carrier !== carrier)
     accuse(
       "I30",
@@ -144,6 +143,17 @@ function checkLastWord(
       [read, seen],
       `its edge names ${shown.carrier ?? "nobody"}, by its history ${carrier ?? "nobody"} carries it`,
     );
+}
+
+/** A claim that is given back, since nobody heard of it, leaves the edge that it found. */
+function carrierIn(entries: readonly NodeEntry[]): string | null {
+  let [before, now]: (string | null)[] = [null, null];
+  for (const entry of entries) {
+    if (isGrant(entry)) [before, now] = [now ?? null, entry.by];
+    else if (entry.what === "given_back") now = before;
+    else if (entry.what === "released") now = null;
+  }
+  return now ?? null;
 }
 
 /** I31: a grant that nobody was told of is one whose reply was lost. */
