@@ -15,11 +15,14 @@ const tsc = spawnSync(
     stdio: "inherit",
   },
 );
-if (tsc.status === 0) {
-  await bundle(root, made);
-  for (const file of ["src/main.js", "bin/holdfast.cjs"]) chmodSync(`${made}/${file}`, 0o755);
-  if (existsSync(`${root}dist`)) renameSync(`${root}dist`, old);
-  renameSync(made, `${root}dist`);
+try {
+  if (tsc.status === 0) {
+    await bundle(root, made);
+    for (const file of ["src/main.js", "bin/holdfast.cjs"]) chmodSync(`${made}/${file}`, 0o755);
+    if (existsSync(`${root}dist`)) renameSync(`${root}dist`, old);
+    renameSync(made, `${root}dist`);
+  }
+  process.exitCode = tsc.status ?? 1;
+} finally {
+  for (const directory of [made, old]) rmSync(directory, { recursive: true, force: true });
 }
-for (const directory of [made, old]) rmSync(directory, { recursive: true, force: true });
-process.exitCode = tsc.status ?? 1;
