@@ -11,7 +11,7 @@ const toleranceMs = 2000;
 
 export const clock: Fault = {
   name: "clock",
-  says: "the wall clock steps by up to an hour (git: 14 minutes), either way",
+  says: "the wall clock steps by up to an hour, or as far as the engine allows, either way",
   proof: "the server's replies show the stepped clock",
   needs: ["faketime"],
   share: 0.6,
