@@ -20,7 +20,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const UNIT = { folder: "dist/src", concurrency: 2, fileTimeoutMs: 3 * 60_000 };
 const SYSTEM = { folder: "dist/test", concurrency: 2, fileTimeoutMs: 15 * 60_000 };
 const ALONE =
-  /^dist\/test\/(cli-(git-)?(run|hold)|client|evidence\/|history\/speed|http-(limits|waiting)|security\/load|sim\/|sqlite-(size|faults)|system-(?!backup|cli|secrets|start|tls)|verify)/;
+  /^dist\/test\/(cli-(git-)?(run|hold)|client|evidence\/|git-(cost|guard|holders|lost|races)|history\/speed|http-(limits|waiting)|security\/load|sim\/|sqlite-(size|faults)|system-(?!backup|cli|secrets|start|tls)|verify)/;
 
 // Debian packages that whole-system tests use; each brings a command of the same name.
 const SYSTEM_PACKAGES = ["chromium", "curl", "faketime", "git", "jq", "openssl", "strace"];

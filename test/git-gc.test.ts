@@ -108,3 +108,26 @@ for (const authority of ["local", "origin"]) {
     }
   });
 }
+
+test("a remote that became another one: what is known of the old one does not count", async (t) => {
+  const [dir, elsewhere] = [scratch(t), scratch(t)];
+  const [clone = ""] = newRemote(dir, 1).clones;
+  const other = newRemote(elsewhere, 1);
+  const clock = new TurnedClock();
+  const asker = (at: string): Asker => {
+    const store = openAt(at, { authority: "origin", clock });
+    t.after(() => store.close());
+    return new Asker(store, "one");
+  };
+  // There the name was granted before, and forgotten: only the floor remembers.
+  const there = asker(other.clones[0] ?? "");
+  for (let i = 1; i <= 3; i++) {
+    assert.equal(await there.acquire("deploy"), i);
+    assert.equal(await there.release("deploy"), "released");
+  }
+  clock.aheadMs += 25 * hourMs;
+  assert.deepEqual(await there.leases.clean(space), { settled: 0, removed: 1 });
+  await asker(clone).list();
+  git(clone, "remote", "set-url", "origin", other.bare);
+  assert.equal(await asker(clone).acquire("deploy"), 4);
+});
