@@ -185,7 +185,7 @@ test("no damaged text becomes a record that the rules choke on", () => {
       }),
       (changes) => {
         const value = JSON.parse(good);
-        for (const [path, change] of changes) put(value, path, change);
+        for (const [path, change] of changes) put(value, path, structuredClone(change));
         const stored = parseCell(JSON.stringify(value));
         if ("damaged" in stored) return;
         const { lock, requests } = decodeCell(stored, { ...written, wrote: false });
