@@ -178,6 +178,7 @@ const bodies: readonly Row[] = [
       { ids: ids(1) },
       { ids: ids(1000), session: "s", dispatch: "d", request_id: "r" },
       { ids: ["Not an id"] },
+      { ids: ["a", { id: "b" }, { id: "c", token: 1 }] },
     ],
     [
       {},
@@ -186,6 +187,9 @@ const bodies: readonly Row[] = [
       { ids: "a" },
       { ids: [5] },
       { ids: [chars(257)] },
+      { ids: [{ token: 1 }] },
+      { ids: [{ id: "a", token: "1" }] },
+      { ids: [{ id: "a", session: "s" }] },
       { ids: ids(1), token: 1 },
     ],
   ],
