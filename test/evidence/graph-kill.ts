@@ -6,7 +6,8 @@ import type { Caller } from "../../src/verify/lab.js";
 import type { NodeCall } from "../../src/verify/node-calls.js";
 import { between, odds, pick } from "../../src/verify/workloads/chance.js";
 import { crew } from "../../src/verify/workloads/crew.js";
-import { call, type Server } from "../server.js";
+import { ok } from "../http-api.js";
+import type { Server } from "../server.js";
 import type { Engine } from "./engines.js";
 import { asking, GraphLab } from "./graph-lab.js";
 import { operator } from "./principals.js";
@@ -115,26 +116,22 @@ interface HeldNode {
   readonly lock: { readonly fencing_token: number };
 }
 
-/** Every node that a lock says is held, asked for by the locks' own names. */
+/** Every node that a lock says is held, asked for by the locks' own names. A server that is busy is asked again. */
 async function heldNodes(server: Server): Promise<HeldNode[]> {
   const token = operator.bearer;
-  const { body } = await call<{ locks: (HeldNode["lock"] & { name: string })[] }>(
-    server,
-    "GET",
-    "/locks?prefix=node:&limit=1000",
-    { token },
-  );
+  const query = { prefix: "node:", limit: "1000" };
+  const { locks } = await ok(server, "listLocks", { token, query });
   const found: HeldNode[] = [];
-  for (const lock of body.locks) {
+  for (const lock of locks) {
     const id = lock.name.slice("node:".length);
-    const { body: node } = await call<HeldNode>(server, "GET", `/v1/nodes/${id}`, { token });
-    found.push({ ...node, id, lock });
+    const node = await ok<Omit<HeldNode, "lock">>(server, "getNode", { token, name: id });
+    found.push({ ...node, lock });
   }
   return found;
 }
 
 /** A lease may run out between the two looks; another cannot begin. */
-function strayLease({ id, edges = [], lease, lock }: HeldNode): string[] {
+function strayLease({ id, edges, lease, lock }: HeldNode): string[] {
   const carrier = edges.find(({ type }) => type === "assigned")?.to;
   if (carrier === undefined) return [`${id} is held with token ${lock.fencing_token}, and has no edge`];
   if (lease === undefined) return [];

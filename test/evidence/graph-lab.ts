@@ -6,7 +6,8 @@ import { Pace } from "../../src/verify/http/pace.js";
 import type { Caller } from "../../src/verify/lab.js";
 import type { NodeCall, NodeEntry, NodeVerb } from "../../src/verify/node-calls.js";
 import { askUntilKnown, crew } from "../../src/verify/workloads/crew.js";
-import { call, type Server } from "../server.js";
+import { ok } from "../http-api.js";
+import type { Server } from "../server.js";
 import { operator, principals } from "./principals.js";
 
 /** One of the types that every server knows. */
@@ -32,7 +33,7 @@ export class GraphLab {
 
   /** `nodes` of them are made by `create`. */
   constructor(
-    readonly server: Pick<Server, "url">,
+    readonly server: Pick<Server, "url" | "port">,
     seed: number,
     nodes: number,
   ) {
@@ -53,8 +54,7 @@ export class GraphLab {
   /** Claims last this long; work that is lost often is not parked. */
   async setPolicy(claimTtlMs: number): Promise<void> {
     const body = { revision: 0, claim_ttl_ms: claimTtlMs, reclaims_max: 1000 };
-    const { status } = await call(this.server, "PUT", "/v1/policy", { token: operator.bearer, body });
-    if (status !== 200) throw new Error(`PUT /v1/policy answered ${status}`);
+    await ok(this.server, "setPolicy", { token: operator.bearer, body });
   }
 
   async create(): Promise<void> {
