@@ -95,7 +95,7 @@ for (const { plant, engine, fault, breaks } of rows)
       start: (options) => engine.start({ ...options, program }),
       more: engine.more.map((join) => (first, options) => join(first, { ...options, program })),
     };
-    const { results, failure } = await cell(t, planted, fault, 5);
+    const { results, failure } = await cell(t, planted, fault, 8);
     assert.equal(failure, undefined);
     const broken = results.flatMap(({ verdict }) => verdict.violations.map(({ invariant }) => invariant));
     t.diagnostic(`broken: ${[...new Set(broken)].sort().join(", ")}`);
