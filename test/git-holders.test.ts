@@ -91,15 +91,16 @@ test("wall clocks ten minutes apart: nobody takes over early, whichever is ahead
     assert.ok(tookMs >= ttlMs + marginMs, `${name}: taken over after ${tookMs} ms`);
     assert.ok(tookMs < ttlMs + marginMs + slackMs, `${name}: taken over after ${tookMs} ms`);
   }
-  // A renewal counts anew, though both clocks disagree on when it was.
+  // A renewal counts anew, though both clocks disagree on when it was. On a busy machine a push takes a second.
   const name = "renewed";
-  assert.equal((await fast.ask({ what: "acquire", name, ttlMs })).answer, 1);
+  const longMs = 5000;
+  assert.equal((await fast.ask({ what: "acquire", name, ttlMs: longMs })).answer, 1);
   assert.match(String((await right.ask({ what: "acquire", name })).answer), /^held/);
-  await new Promise((resolve) => setTimeout(resolve, ttlMs * 0.7));
+  await new Promise((resolve) => setTimeout(resolve, longMs * 0.3));
   const renewedAt = monotonicMs();
   assert.equal((await fast.ask({ what: "renew", name })).answer, "renewed");
   const tookMs = await takeover(async () => (await right.ask({ what: "acquire", name })).answer, renewedAt);
-  assert.ok(tookMs >= ttlMs + marginMs, `${name}: taken over ${tookMs} ms after its renewal`);
+  assert.ok(tookMs >= longMs + marginMs, `${name}: taken over ${tookMs} ms after its renewal`);
   await Promise.all([right.end(), fast.end()]);
 });
 
