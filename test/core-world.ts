@@ -118,6 +118,7 @@ export class World {
   #decideLazily<Reply>(decide: Decide<Reply>): Decided<Reply> {
     const view: View = {
       now: this.now,
+      earliest: this.now,
       get: (key) => this.record(key),
       range: (range) => this.#ordered.range(range),
     };

@@ -20,8 +20,13 @@ export interface RangeRow {
 
 /** What a decision sees: one consistent state and the engine's clock. */
 export interface View {
-  /** Engine time, whole milliseconds. */
+  /** Engine time, whole milliseconds: no later than this. What begins now is counted from here. */
   readonly now: number;
+  /**
+   * Engine time is at least this: what ended before it is over. The same as `now` where one clock decides; where several
+   * servers share one, it is coarse, and the truth lies between the two.
+   */
+  readonly earliest: number;
   /** The record; null: there is none; undefined: not loaded, ask for it. */
   get<R extends AnyRecord>(key: Key<R>): R | null | undefined;
   /** The rows; undefined: not loaded, ask for it. */

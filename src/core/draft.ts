@@ -17,6 +17,7 @@ const nothing: readonly never[] = [];
 
 export class Draft {
   readonly now: number;
+  readonly earliest: number;
   readonly events: FeedEvent[] = [];
   readonly #view: View;
   readonly #before = new Map<Key, AnyRecord | null>();
@@ -28,6 +29,7 @@ export class Draft {
   ) {
     this.#view = view;
     this.now = view.now;
+    this.earliest = view.earliest;
   }
 
   get<R extends AnyRecord>(key: Key<R>): R | null {

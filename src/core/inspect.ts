@@ -36,7 +36,7 @@ export function decideInspect(
     const token = after?.token ?? 0;
     const holding = holdingNow(draft, after);
     const availableAt =
-      holding === null ? Math.max(after?.availableAt ?? 0, quietUntil(floor, draft.now)) : 0;
+      holding === null ? Math.max(after?.availableAt ?? 0, quietUntil(floor, draft.earliest)) : 0;
     return { lock: after, holding, token, availableAt, now: draft.now, heirs };
   });
 }

@@ -48,10 +48,10 @@ export function endOf(lease: Lease, session: SessionRecord | null): number {
   return lease.expiresAt === null ? sessionEnd : Math.min(lease.expiresAt, sessionEnd);
 }
 
-/** Over means that the clock has passed the end: at the end itself the lease is still held. */
-function isOver(lease: Lease, session: SessionRecord | null, now: number): boolean {
+/** Over means that the clock has surely passed the end: at the end itself the lease is still held. */
+function isOver(lease: Lease, session: SessionRecord | null, earliest: number): boolean {
   if (lease.sessionId !== null && (session === null || session.ended !== null)) return true;
-  return now > endOf(lease, session);
+  return earliest > endOf(lease, session);
 }
 
 export function sessionOf(draft: Draft, lock: LockRecord): SessionRecord | null {
@@ -67,7 +67,7 @@ export function settled(draft: Draft, lock: LockRecord | null): LockRecord | nul
   if (lock === null) return null;
   if (lock.lease === null) return settledFree(draft, lock);
   const session = sessionOf(draft, lock);
-  if (isOver(lock.lease, session, draft.now)) {
+  if (isOver(lock.lease, session, draft.earliest)) {
     const bySession = lock.lease.sessionId !== null && sessionEndedFirst(lock.lease, session);
     const lost = lock.lease.sessionId !== null && session === null;
     const endedAt = lost ? draft.now : Math.min(draft.now, endOf(lock.lease, session));
@@ -85,7 +85,7 @@ function sessionEndedFirst(lease: Lease, session: SessionRecord | null): boolean
 }
 
 function settledFree(draft: Draft, lock: LockRecord): LockRecord {
-  if (lock.availableAt === 0 || draft.now <= lock.availableAt) return lock;
+  if (lock.availableAt === 0 || draft.earliest <= lock.availableAt) return lock;
   return save(draft, { ...lock, availableAt: 0, dueAt: 0 });
 }
 
@@ -110,7 +110,7 @@ export function endLease(draft: Draft, lock: LockRecord, how: EndedHow, end: End
   unbind(draft, lock.space, lease);
   freeNode(draft, lock, how, end);
   const availableAt = how !== "released" && lease.delayMs > 0 ? end.at + lease.delayMs : 0;
-  const delayed = availableAt >= draft.now;
+  const delayed = availableAt >= draft.earliest;
   draft.emit({ ...eventOf(lock, lease, end.event, draft.now), expiresAt: end.at });
   return save(draft, {
     ...lock,
@@ -217,8 +217,8 @@ export function floorOf(draft: Draft, space: string): FloorRecord | null {
 }
 
 /** Until when nothing is granted after a restore; 0: it may be. */
-export const quietUntil = (floor: FloorRecord | null, now: number): number =>
-  floor !== null && now <= floor.quietUntil ? floor.quietUntil : 0;
+export const quietUntil = (floor: FloorRecord | null, earliest: number): number =>
+  floor !== null && earliest <= floor.quietUntil ? floor.quietUntil : 0;
 
 export const noFloor = (space: string): FloorRecord => ({
   kind: "floor",

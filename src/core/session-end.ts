@@ -5,7 +5,7 @@ import type { SessionRecord } from "./records.js";
 
 /** The session as it truly is now: ended here, in this step, if its time has passed. */
 export function endSessionIfOver(draft: Draft, session: SessionRecord): SessionRecord {
-  if (session.ended !== null || draft.now <= session.expiresAt) return session;
+  if (session.ended !== null || draft.earliest <= session.expiresAt) return session;
   return endSession(draft, session, "expired", session.expiresAt);
 }
 
@@ -20,7 +20,7 @@ export function endSession(
     ...session,
     ended: { at, how },
     // Due at once and until its last lease is settled, so that the sweep finds it also after a restart.
-    dueAt: empty ? 0 : Math.max(1, Math.min(session.dueAt, draft.now - 1)),
+    dueAt: empty ? 0 : Math.max(1, Math.min(session.dueAt, draft.earliest - 1)),
     gcAt: empty ? draft.now + draft.policy.sessionRetentionMs : 0,
   };
   draft.put(sessionKey(session.space, session.id), next);

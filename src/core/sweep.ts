@@ -22,11 +22,11 @@ export interface SweepReply {
   readonly next: string;
 }
 
-/** Due strictly before now: at its last instant a lease is still held. */
-export const dueRange = (now: number, from = ""): Range => ({
+/** Due strictly before the clock's earliest: at its last instant a lease is still held. */
+export const dueRange = (earliest: number, from = ""): Range => ({
   index: "due",
   from,
-  to: sortableInstant(now),
+  to: sortableInstant(earliest),
   limit: rangeMax,
 });
 
@@ -37,7 +37,7 @@ export function decideSweep(
   from = "",
 ): Decision<SweepReply> {
   return deciding(view, policy, (draft) => {
-    const range = dueRange(draft.now, from);
+    const range = dueRange(draft.earliest, from);
     const rows = draft.range(range);
     draft.require(rows.map((row) => row.key));
     const heirs: Heir[] = [];

@@ -52,7 +52,7 @@ export function againOrRefuse(draft: Draft, lock: LockRecord | null, claim: Clai
   }
   if (lock !== null && lock.availableAt !== 0)
     return { refused: "delayed", availableAt: lock.availableAt, now, why: "lock_delay" };
-  const quiet = quietUntil(floorOf(draft, claim.space), now);
+  const quiet = quietUntil(floorOf(draft, claim.space), draft.earliest);
   if (quiet !== 0) return { refused: "delayed", availableAt: quiet, now, why: "restore" };
   return { refused: "queued" };
 }

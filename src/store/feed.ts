@@ -10,13 +10,16 @@ export interface NumberedEvent {
   readonly event: FeedEvent;
 }
 
-/** What a follower reads from. */
+/** What a follower reads from. Where it must be asked for elsewhere, the answer is a promise. */
 export interface FeedSource {
   readonly epoch: string;
-  /** Number of the last durable event. */
+  /** Number of the last durable event, as far as it is known here. */
   last(): number;
   /** Events with a number above `after`, in order, at most `limit`; null: some of them are no longer kept. */
-  read(after: number, limit: number): readonly NumberedEvent[] | null;
+  read(
+    after: number,
+    limit: number,
+  ): readonly NumberedEvent[] | null | Promise<readonly NumberedEvent[] | null>;
   /** Resolves when there is more than `after`, or the feed was closed. */
   more(after: number, signal: AbortSignal): Promise<void>;
 }
@@ -31,7 +34,10 @@ export function numberOf(epoch: string, cursor: Cursor): number | null {
   return match !== null && match[1] === epoch ? Number(match[2]) : null;
 }
 
-/** Every event after a place; without one, from this call on (not from the first look at what it returns). */
+/**
+ * Every event after a place; without one, from this call on (not from the first look at what it returns). Nothing after
+ * the call is missed; where others write as well, events of shortly before it that were not known here yet are told, too.
+ */
 export function follow(
   source: FeedSource,
   after: Cursor | undefined,
@@ -52,7 +58,7 @@ async function* changesFrom(
     yield { cursor: cursorOf(source.epoch, at), reset: true };
   }
   while (!signal.aborted) {
-    const events = source.read(at, pageSize);
+    const events = await source.read(at, pageSize);
     if (events === null) {
       at = source.last();
       yield { cursor: cursorOf(source.epoch, at), reset: true };

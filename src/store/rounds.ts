@@ -12,7 +12,10 @@ export class LoadedView implements View {
   readonly #records = new Map<Key, AnyRecord | null>();
   readonly #ranges = new Map<string, readonly RangeRow[]>();
 
-  constructor(readonly now: number) {}
+  constructor(
+    readonly now: number,
+    readonly earliest = now,
+  ) {}
 
   get<R extends AnyRecord>(key: Key<R>): R | null | undefined {
     return this.#records.get(key) as R | null | undefined;

@@ -47,7 +47,10 @@ export interface Store {
   transact<Reply>(keys: readonly Key[], decide: Decide<Reply>, signal?: AbortSignal): Promise<Reply>;
   /** Records in index order. What it returns is durable. */
   list(range: Range): Promise<readonly ListRow[]>;
-  /** Every event after `after` (undefined: from now on), in order, without gaps or repeats, until `signal` aborts. */
+  /**
+   * Every event after `after`, in order, without gaps or repeats, until `signal` aborts. undefined: from now on; of a
+   * cluster, events of shortly before may come first.
+   */
   changes(after: Cursor | undefined, signal: AbortSignal): AsyncIterable<Change>;
   /** The place in the feed after everything that is durable now. */
   head(): Promise<Cursor>;

@@ -9,6 +9,7 @@ import { rules } from "./service.js";
 /** A view that shows some records as they are not. */
 const showing = (view: View, change: (record: AnyRecord) => AnyRecord | null): View => ({
   now: view.now,
+  earliest: view.earliest,
   range: (range) => view.range(range),
   get: (key) => {
     const record = view.get(key);

@@ -75,7 +75,7 @@ export function claimNode(draft: Draft, call: ClaimCall): ClaimReply {
   if (held !== null) return reclaim(draft, call, held, rules);
   const why = whyNotReady(node);
   if (why !== null) return { refused: "not_ready", why, node };
-  const quiet = quietUntil(floorOf(draft, call.space), draft.now);
+  const quiet = quietUntil(floorOf(draft, call.space), draft.earliest);
   if (quiet !== 0) return { refused: "delayed", availableAt: quiet, now: draft.now, why: "restore" };
   return takeNode(draft, call, now, rules);
 }

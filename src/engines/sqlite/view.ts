@@ -50,6 +50,11 @@ export class LayeredView implements View {
   /** The newest batch among what was read. */
   newestSeq = 0;
 
+  /** One clock decides. */
+  get earliest(): number {
+    return this.now;
+  }
+
   constructor(
     readonly now: number,
     readonly recent: Ordered,

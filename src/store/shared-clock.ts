@@ -1,0 +1,80 @@
+/**
+ * One clock for several servers that trust no other's: a number in the shared data that only moves forward, and never faster
+ * than time. Whoever has itself watched it stand still for a while, on its own monotonic clock, may move it on by that while.
+ *
+ * Each move covers time that passed between two values of the clock, and no two moves cover the same time; so between two
+ * readings that differ by d at least d has passed, whichever servers moved it. A move is capped, so that a standstill of all
+ * servers counts as no time: leases get longer by it, never shorter. Within the cap the true time may be ahead of the number,
+ * which is why a reading is an interval: what begins is counted from its end, what is over is judged by its beginning.
+ */
+import type { Stop, Timer } from "./clock.js";
+
+/** How often it is moved, in ms. */
+const tickMs = 100;
+/** How long a server lets another do it before it tries itself, in ms: much more than a tick, so that few try. */
+const patienceMs = 250;
+/** The most that one move adds: how far the true time can be ahead of the clock, in ms. */
+export const clockLagMs = 300;
+
+export class SharedClock {
+  #value = 0;
+  #seenAt = 0;
+  #high = 0;
+  #stop: Stop | undefined;
+  #closed = false;
+  /** Whether the last move was ours. */
+  #isMover = false;
+
+  constructor(
+    readonly monotonic: () => number,
+    readonly after: Timer,
+    readonly move: (from: number, to: number) => Promise<number>,
+    readonly failed: (error: unknown) => void,
+  ) {}
+
+  start(value: number): void {
+    this.saw(value);
+    this.#arm();
+  }
+
+  /** It was read; any value but the last one seen is a new one, also a lower one after a failover that lost some. */
+  saw(value: number): void {
+    if (value === this.#value) return;
+    this.#value = value;
+    this.#seenAt = this.monotonic();
+  }
+
+  /** The latest that it can be by what was seen last, never going back: for timers and for what people are shown. */
+  now(): number {
+    this.#high = Math.max(this.#high, this.#value + clockLagMs);
+    return this.#high;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#stop?.();
+  }
+
+  #arm(): void {
+    if (this.#closed) return;
+    const wait = this.#isMover ? tickMs : patienceMs * (1 + Math.random() / 2);
+    const due = this.#seenAt + wait - this.monotonic();
+    this.#stop = this.after(Math.max(due, tickMs / 4), () => void this.#tick());
+  }
+
+  async #tick(): Promise<void> {
+    const from = this.#value;
+    const passed = Math.floor(this.monotonic() - this.#seenAt);
+    if (passed >= tickMs / 2)
+      try {
+        const to = from + Math.min(passed, clockLagMs);
+        const value = await this.move(from, to);
+        this.#isMover = value === to;
+        this.saw(value);
+      } catch (error) {
+        this.#isMover = false;
+        this.failed(error);
+      }
+    this.#arm();
+  }
+}

@@ -1,0 +1,343 @@
+/**
+ * A store on data that several servers share. Calls that come in while a batch is on its way make up the next one: what all of
+ * them need is read at one moment, they are decided one after the other, each seeing what those before it wrote, and what they
+ * decided is committed in one step if nothing that they relied on has changed since. If something has, they are decided anew.
+ */
+import type { Ask, Decide, Decided, Range, RangeRow } from "../core/decision.js";
+import type { Key } from "../core/keys.js";
+import { roundsMax } from "../core/limits.js";
+import { BatchView, Overlay, rangeName, rowsAhead, Stale } from "./batch-view.js";
+import { type Clocks, systemClocks, systemTimer, type Timer } from "./clock.js";
+import { cursorOf, follow } from "./feed.js";
+import { clockLagMs, SharedClock } from "./shared-clock.js";
+import type { Guarded, Reading, SharedData } from "./shared-data.js";
+import { SharedFeed } from "./shared-feed.js";
+import { type Change, type Cursor, type ListRow, type Store, StoreError, type StoreFacts } from "./store.js";
+
+/** Calls decided together at most: a batch must not take long to decide. */
+const callsMax = 256;
+/** How long a call is decided anew while others keep changing what it relies on, in ms. */
+const contendMaxMs = 10_000;
+
+interface Call {
+  readonly decide: Decide<unknown>;
+  readonly signal: AbortSignal | undefined;
+  readonly resolve: (reply: unknown) => void;
+  readonly reject: (error: unknown) => void;
+  /** Everything it asked for so far. */
+  readonly keys: Set<Key>;
+  readonly ranges: Map<string, Range>;
+  /** The name that it is about: calls about the same one are not put into two batches at once. */
+  readonly lane: Key | undefined;
+  readonly until: number;
+  rounds: number;
+}
+
+interface Pending {
+  readonly call: Call;
+  readonly view: BatchView;
+  readonly decided: Decided<unknown>;
+}
+
+export class SharedStore implements Store {
+  readonly facts: StoreFacts;
+  readonly #clock: SharedClock;
+  readonly #feed: SharedFeed;
+  #asked: Call[] = [];
+  readonly #lanes = new Set<Key>();
+  #flying = 0;
+  #isScheduled = false;
+  #isClosed = false;
+  #idle: (() => void) | undefined;
+  readonly #counts = { commits: 0, conflicts: 0, calls: 0 };
+
+  constructor(
+    readonly data: SharedData,
+    readonly report: (what: string, error: unknown) => void = () => undefined,
+    readonly clocks: Clocks = systemClocks,
+    after: Timer = systemTimer,
+  ) {
+    const { engine, location, changesMax } = data.facts;
+    this.facts = { engine, location, order: "cluster", keysMax: changesMax, locksMax: changesMax };
+    this.#clock = new SharedClock(
+      clocks.monotonic,
+      after,
+      (from, to) => data.tick(from, to),
+      (error) => this.report("moving the shared clock failed; will try again", error),
+    );
+    this.#feed = new SharedFeed(data, after, (error) =>
+      this.report("reading the change feed failed; will try again", error),
+    );
+  }
+
+  /** Resolves when the data can be used. */
+  async open(): Promise<void> {
+    const { clock } = await this.data.read([]);
+    this.#clock.start(clock);
+    await this.#feed.start();
+  }
+
+  transact<Reply>(keys: readonly Key[], decide: Decide<Reply>, signal?: AbortSignal): Promise<Reply> {
+    if (this.#isClosed) return Promise.reject(closed());
+    if (signal?.aborted) return Promise.reject(cancelled());
+    return new Promise((resolve, reject) => {
+      this.#asked.push({
+        decide,
+        signal,
+        resolve,
+        reject,
+        keys: new Set(keys),
+        ranges: new Map(),
+        lane: keys[0],
+        until: this.clocks.monotonic() + contendMaxMs,
+        rounds: 0,
+      } as Call);
+      this.#schedule();
+    });
+  }
+
+  /** All that arrive in this turn of the event loop go together. */
+  #schedule(): void {
+    if (this.#isScheduled || this.#flying >= this.data.facts.lanesMax) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      this.#launch();
+    });
+  }
+
+  #launch(): void {
+    const calls = this.#takeCalls();
+    if (calls.length === 0) {
+      if (this.#flying === 0) this.#idle?.();
+      return;
+    }
+    this.#flying++;
+    for (const { lane } of calls) if (lane !== undefined) this.#lanes.add(lane);
+    void this.#run(calls).finally(() => {
+      this.#flying--;
+      for (const { lane } of calls) if (lane !== undefined) this.#lanes.delete(lane);
+      if (this.#asked.length > 0) this.#schedule();
+      else if (this.#flying === 0) this.#idle?.();
+    });
+  }
+
+  #takeCalls(): Call[] {
+    const taken: Call[] = [];
+    const left: Call[] = [];
+    for (const call of this.#asked)
+      if (taken.length < callsMax && (call.lane === undefined || !this.#lanes.has(call.lane)))
+        taken.push(call);
+      else left.push(call);
+    this.#asked = left;
+    return taken;
+  }
+
+  /** One batch, from reading to its end. Never rejects. */
+  async #run(calls: readonly Call[]): Promise<void> {
+    let pending: readonly Pending[] = [];
+    try {
+      const { asks, named } = asksOf(calls);
+      const reading = await this.data.read(asks);
+      this.#clock.saw(reading.clock);
+      pending = this.#decideAll(calls, reading, new Map(named(reading)));
+      if (pending.length === 0) return;
+      const end = await this.data.commit(commitOf(pending, reading));
+      if (end === "changed") {
+        this.#counts.conflicts++;
+        this.#again(pending.map(({ call }) => call));
+        return;
+      }
+      this.#counts.commits++;
+      for (const { call, decided } of pending) call.resolve(decided.reply);
+      if (pending.some(({ decided }) => decided.events.length > 0)) this.#feed.ring();
+    } catch (error) {
+      // Those that were answered already, or put back, are not touched by a second answer.
+      for (const { reject } of pending.length > 0 ? pending.map(({ call }) => call) : calls) reject(error);
+    }
+  }
+
+  /** Returns those that a commit must make true; the others were answered, or wait for the next batch. */
+  #decideAll(
+    calls: readonly Call[],
+    reading: Reading,
+    ranges: ReadonlyMap<string, readonly RangeRow[]>,
+  ): Pending[] {
+    const overlay = new Overlay();
+    const pending: Pending[] = [];
+    const later: Call[] = [];
+    const room = { changes: this.data.facts.changesMax, compares: this.data.facts.comparesMax };
+    for (const call of calls) {
+      this.#counts.calls++;
+      const view = new BatchView(reading, ranges, overlay);
+      const decided = this.#decide(call, view, later);
+      if (decided === null) continue;
+      const isQuiet = decided.writes.length === 0 && decided.events.length === 0;
+      if (isQuiet && !view.hasSeenOverlay) {
+        call.resolve(decided.reply);
+        continue;
+      }
+      const fits = takeRoom(room, decided, view);
+      if (fits) {
+        overlay.apply(decided.writes);
+        pending.push({ call, view, decided });
+      } else if (pending.length > 0) later.push(call);
+      else call.reject(tooMuch(this.data.facts.changesMax));
+    }
+    this.#again(later);
+    return pending;
+  }
+
+  /** null: it was refused, or must wait for more. */
+  #decide(call: Call, view: BatchView, later: Call[]): Decided<unknown> | null {
+    try {
+      if (call.signal?.aborted) throw cancelled();
+      const decision = call.decide(view);
+      if (!("need" in decision)) return decision;
+      // What others of the batch left it may be another row each time: that is no round of its own.
+      if (!view.hasSeenOverlay && ++call.rounds >= roundsMax)
+        throw new StoreError("unsupported", `a decision asked for more than ${roundsMax} rounds of records`);
+      for (const ask of decision.need)
+        if (typeof ask === "string") call.keys.add(ask);
+        else call.ranges.set(rangeName(ask), ask);
+      later.push(call);
+    } catch (error) {
+      if (error instanceof Stale) later.push(call);
+      else call.reject(error);
+    }
+    return null;
+  }
+
+  /** Decided anew in the next batch, before what came later. */
+  #again(calls: readonly Call[]): void {
+    const now = this.clocks.monotonic();
+    const isLate = ({ until }: Call): boolean => now > until;
+    for (const { reject } of calls.filter(isLate))
+      reject(new StoreError("contended", "others kept changing the same records: try again"));
+    this.#asked.unshift(...calls.filter((call) => !isLate(call)));
+  }
+
+  async list(range: Range): Promise<readonly ListRow[]> {
+    return this.transact([], (view) => {
+      const rows = view.range(range);
+      if (rows === undefined) return { need: [range] };
+      const missing = rows.filter(({ key }) => view.get(key) === undefined).map(({ key }) => key);
+      if (missing.length > 0) return { need: missing };
+      const found = rows.flatMap(({ sort, key }) => {
+        const record = view.get(key);
+        return record ? [{ sort, record }] : [];
+      });
+      return { reply: found, writes: [], events: [] };
+    });
+  }
+
+  changes(after: Cursor | undefined, signal: AbortSignal): AsyncIterable<Change> {
+    return after === undefined ? follow(this.#feed, after, signal) : this.#resumed(after, signal);
+  }
+
+  /** The place may be one that another server told, of an event that this one has not read yet. */
+  async *#resumed(after: Cursor, signal: AbortSignal): AsyncGenerator<Change> {
+    await this.#feed.catchUp();
+    yield* follow(this.#feed, after, signal);
+  }
+
+  async head(): Promise<Cursor> {
+    if (this.#isClosed) throw closed();
+    return cursorOf(this.data.epoch, await this.data.lastEvent());
+  }
+
+  now(): number {
+    return this.#clock.now();
+  }
+
+  async ping(): Promise<void> {
+    if (this.#isClosed) throw closed();
+    await this.data.read([]);
+  }
+
+  async gauges(): Promise<Readonly<Record<string, number>>> {
+    const { commits, conflicts, calls } = this.#counts;
+    return {
+      commits_total: commits,
+      conflicts_total: conflicts,
+      decided_total: calls,
+      clock_lag_ms: clockLagMs,
+      ...(await this.data.gauges()),
+    };
+  }
+
+  async backup(): Promise<void> {
+    throw new StoreError(
+      "unsupported",
+      `data in ${this.facts.engine} is backed up with its own tools: see docs/operations.md`,
+    );
+  }
+
+  /** Finishes what was asked for and takes nothing new. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    if (this.#flying > 0 || this.#asked.length > 0)
+      await new Promise<void>((resolve) => {
+        this.#idle = resolve;
+      });
+    this.#clock.close();
+    this.#feed.close();
+    await this.data.close();
+  }
+}
+
+/** What the calls need, each thing once, and how the ranges are found in what was read. */
+function asksOf(calls: readonly Call[]) {
+  const keys = new Set<Key>();
+  const ranges = new Map<string, Range>();
+  for (const call of calls) {
+    for (const key of call.keys) keys.add(key);
+    for (const [name, range] of call.ranges)
+      if (!ranges.has(name)) ranges.set(name, { ...range, limit: range.limit + rowsAhead });
+  }
+  const asks: Ask[] = [...keys, ...ranges.values()];
+  const named = function* (reading: Reading): Generator<[string, readonly RangeRow[]]> {
+    for (const [name, range] of ranges) yield [name, reading.ranges.get(range) ?? []];
+  };
+  return { asks, named };
+}
+
+/** A key that was read anew within a batch has one version, and ranges of the same name one guard that covers most. */
+function commitOf(pending: readonly Pending[], { revision, clock }: Reading) {
+  const versions = new Map<Key, number>();
+  const guarded = new Map<string, Guarded>();
+  for (const { view } of pending) {
+    for (const [key, version] of view.versions) versions.set(key, version);
+    for (const guard of view.guarded) guarded.set(`${guard.index} ${guard.from} ${guard.to}`, guard);
+  }
+  return {
+    revision,
+    clock,
+    versions,
+    guarded: [...guarded.values()],
+    writes: pending.flatMap(({ decided }) => decided.writes),
+    events: pending.flatMap(({ decided }) => decided.events),
+  };
+}
+
+function takeRoom(
+  room: { changes: number; compares: number },
+  { writes }: Decided<unknown>,
+  { versions, guarded }: BatchView,
+): boolean {
+  const changes = writes.reduce((sum, { add, drop }) => sum + 1 + add.length + drop.length, 0);
+  const compares = versions.size + guarded.reduce((sum, { rows }) => sum + 1 + rows.length, 0);
+  if (changes > room.changes || compares > room.compares) return false;
+  room.changes -= changes;
+  room.compares -= compares;
+  return true;
+}
+
+const closed = (): StoreError => new StoreError("closed", "the store was closed");
+const cancelled = (): StoreError => new StoreError("unavailable", "cancelled before it was decided");
+const tooMuch = (changesMax: number): StoreError =>
+  new StoreError(
+    "unsupported",
+    `one step would change more than the ${changesMax} records that this store can`,
+  );
