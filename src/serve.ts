@@ -68,7 +68,7 @@ export async function serve(config: Config, version: string, logger: Logger): Pr
     await tokens.start(stopping.signal, report);
     refuseTwin(tokens);
     await leases.noticeRestore();
-    leases.start();
+    await leases.start();
     const face = makeFace(config, version, logger, leases, tokens, tls);
     await face.app.listen({ host: config.host, port: config.port, backlog: 4096 });
     const url = urlOf(config, face);
@@ -80,6 +80,7 @@ export async function serve(config: Config, version: string, logger: Logger): Pr
     const stop = async (): Promise<void> => {
       stopping.abort();
       await stopFace(face);
+      await leases.leave();
       withdrawUrl(config.dataDir, url);
       await store.close();
     };

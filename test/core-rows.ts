@@ -99,7 +99,9 @@ export const sessionFacts = ({ session }: SessionReply): Facts => ({
 /** What every step tells: its events, its writes, the waiters whose wait it ended. */
 export function facts(step: Step<unknown>): Facts {
   const events = step.events.map((event) =>
-    !isLeaseEvent(event) ? `${event.type}:${event.id}` : `${event.type}:${event.name}:${event.token}`,
+    isLeaseEvent(event)
+      ? `${event.type}:${event.name}:${event.token}`
+      : `${event.type}:${event.type === "line" ? event.name : event.id}`,
   );
   return {
     events: events.join("+") || "none",

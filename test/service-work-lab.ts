@@ -90,7 +90,7 @@ export class Scene {
   /** Follows the feed: who waits is woken. */
   static async started(): Promise<Scene> {
     const scene = new Scene();
-    scene.leases.start();
+    void scene.leases.start();
     await quiet();
     return scene;
   }

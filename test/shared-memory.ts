@@ -26,6 +26,7 @@ export class SharedMemoryData implements SharedData {
   fault: "unavailable" | "unknown" | null = null;
   /** Called before a commit is looked at: what another did in between. */
   beforeCommit: () => Promise<void> | void = () => undefined;
+  #ring: (() => void) | undefined;
   readonly reads: (readonly Ask[])[] = [];
   readonly commits: Commit[] = [];
 
@@ -100,13 +101,16 @@ export class SharedMemoryData implements SharedData {
 
   listen(ring: () => void): void {
     this.memory.rings.add(ring);
+    this.#ring = ring;
   }
 
   async gauges(): Promise<Readonly<Record<string, number>>> {
     return { records: this.memory.ordered.records.size };
   }
 
-  async close(): Promise<void> {}
+  async close(): Promise<void> {
+    if (this.#ring !== undefined) this.memory.rings.delete(this.#ring);
+  }
 
   #record(key: Key): Versioned {
     const record = this.memory.ordered.records.get(key)?.value ?? null;

@@ -7,6 +7,7 @@ import { type Draft, deciding } from "./draft.js";
 import {
   acquireKeys,
   type Heir,
+  isOthersTurn,
   noHeirs,
   repeated,
   type Successors,
@@ -16,12 +17,16 @@ import {
 import { lockKey } from "./keys.js";
 import { type Claim, settled } from "./lease.js";
 import type { Policy } from "./limits.js";
+import { countTurns, tellNext, turnsIn } from "./line.js";
+import type { LockRecord } from "./records.js";
 import type { Refusal } from "./refusal.js";
 import { againOrRefuse, type Granted, takeOrRefuse } from "./take.js";
 
 export interface AcquireReply {
   readonly outcome: Granted | Refusal;
   readonly heirs: readonly Heir[];
+  /** Of a cluster: whose turns stand in line after this, and whether there was room for one more. */
+  readonly line?: { readonly turns: readonly string[]; readonly isFull: boolean };
 }
 
 export function decideAcquire(
@@ -45,8 +50,37 @@ export function decideAcquire(
     // The same request may have stood in the queue.
     const served = heirs.length > 0 ? repeated(draft, claim, heirs, successors) : null;
     if (served !== null) return { outcome: served, heirs };
-    return { outcome: queued ? againOrRefuse(draft, lock, claim) : takeOrRefuse(draft, lock, claim), heirs };
+    const outcome = queued ? againOrRefuse(draft, lock, claim) : takeInTurn(draft, lock, claim, successors);
+    return { outcome, heirs, ...lineAfter(draft, claim, outcome, queued, heirs, successors) };
   });
+}
+
+/** Nobody passes those who wait at other servers. */
+function takeInTurn(
+  draft: Draft,
+  lock: LockRecord | null,
+  claim: Claim,
+  successors: Successors,
+): Granted | Refusal {
+  if (!isOthersTurn(draft, claim.space, claim.name, successors)) return takeOrRefuse(draft, lock, claim);
+  const answer = againOrRefuse(draft, lock, claim);
+  // It is free, and whoever's turn it is has not taken it yet, or does not know.
+  if ("refused" in answer && answer.refused === "queued") tellNext(draft, claim.space, claim.name);
+  return answer;
+}
+
+/** Who stands in line and was not granted the name has a turn from now on. */
+function lineAfter(
+  draft: Draft,
+  { space, name }: Claim,
+  outcome: Granted | Refusal,
+  queued: boolean,
+  heirs: readonly Heir[],
+  { peer }: Successors,
+): Pick<AcquireReply, "line"> {
+  if (peer === undefined || !("refused" in outcome)) return {};
+  const isFull = queued && !countTurns(draft, space, name, peer, heirs.length);
+  return { line: { turns: turnsIn(draft, space, name, peer), isFull } };
 }
 
 export interface AcquireFirstReply {
@@ -93,5 +127,5 @@ function tryCandidate(draft: Draft, claim: Claim, heirs: Heir[], successors: Suc
   const lock = settled(draft, draft.get(key));
   const served = succeed(draft, claim.space, claim.name, lock, successors);
   heirs.push(...served);
-  return takeOrRefuse(draft, served.length > 0 ? draft.get(key) : lock, claim);
+  return takeInTurn(draft, served.length > 0 ? draft.get(key) : lock, claim, successors);
 }

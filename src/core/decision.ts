@@ -27,6 +27,8 @@ export interface View {
    * servers share one, it is coarse, and the truth lies between the two.
    */
   readonly earliest: number;
+  /** Several servers decide over the same records, and none knows what another has told its callers. */
+  readonly isShared?: boolean;
   /** The record; null: there is none; undefined: not loaded, ask for it. */
   get<R extends AnyRecord>(key: Key<R>): R | null | undefined;
   /** The rows; undefined: not loaded, ask for it. */

@@ -18,6 +18,7 @@ const nothing: readonly never[] = [];
 export class Draft {
   readonly now: number;
   readonly earliest: number;
+  readonly isShared: boolean;
   readonly events: FeedEvent[] = [];
   readonly #view: View;
   readonly #before = new Map<Key, AnyRecord | null>();
@@ -30,6 +31,7 @@ export class Draft {
     this.#view = view;
     this.now = view.now;
     this.earliest = view.earliest;
+    this.isShared = view.isShared === true;
   }
 
   get<R extends AnyRecord>(key: Key<R>): R | null {
@@ -78,6 +80,11 @@ export class Draft {
   /** Records that this decision made or changed so far: ranges do not show them. */
   changed(): Iterable<AnyRecord | null> {
     return this.#after.values();
+  }
+
+  /** Whether this decision has written it. */
+  hasChanged(key: Key): boolean {
+    return this.#after.has(key);
   }
 
   put<R extends AnyRecord>(key: Key<R>, record: R | null): void {

@@ -4,8 +4,9 @@
  */
 import type { Draft } from "./draft.js";
 import { everySpace, floorKey, type Key, lockKey, requestKey, sessionKey } from "./keys.js";
-import { type Claim, holdingNow, settled } from "./lease.js";
+import { type Claim, heard, holdingNow, settled } from "./lease.js";
 import { waitersAhead } from "./limits.js";
+import { countTurns, type Peer, passTurns, tellNext, turnsIn } from "./line.js";
 import { hasOverlap, overlapOf } from "./names.js";
 import type { LockRecord } from "./records.js";
 import type { Holding, Refusal } from "./refusal.js";
@@ -19,7 +20,11 @@ export interface Heir {
 }
 
 /** The n-th live waiter of a name (from 0), or undefined. Asked while deciding: the answer must be current. */
-export type Successors = (space: string, name: string, nth: number) => Claim | undefined;
+export interface Successors {
+  (space: string, name: string, nth: number): Claim | undefined;
+  /** Of a cluster: the server whose waiters these are. Others' turns come before or after theirs. */
+  readonly peer?: Peer;
+}
 
 export const noHeirs: Successors = () => undefined;
 
@@ -36,10 +41,11 @@ export function acquireKeys(claim: Claim): Key[] {
  * For a session's leases, many at once: names that overlap others need reads of their own for each waiter, so
  * their queues are served one by one afterwards, when the feed tells that they are free.
  */
-export const plainOnly =
-  (successors: Successors): Successors =>
-  (space, name, nth) =>
+export function plainOnly(successors: Successors): Successors {
+  const plain = (space: string, name: string, nth: number): Claim | undefined =>
     hasOverlap(name) ? undefined : successors(space, name, nth);
+  return Object.assign(plain, successors.peer === undefined ? {} : { peer: successors.peer });
+}
 
 /** Offers the settled name to its waiters. Returns those whose wait is over, granted or refused for good. */
 export function succeed(
@@ -49,21 +55,55 @@ export function succeed(
   lock: LockRecord | null,
   successors: Successors,
 ): Heir[] {
+  if (lock !== null && (lock.lease !== null || lock.availableAt !== 0)) return [];
+  const { peer } = successors;
+  if (peer === undefined) return serveFirst(draft, space, name, lock, successors).heirs;
+  const [first] = turnsIn(draft, space, name, peer);
+  if (first !== undefined && first !== peer.id) {
+    // What ended without an event, such as a lock delay, only this step knows of.
+    if (draft.hasChanged(lockKey(space, name))) tellNext(draft, space, name);
+    return [];
+  }
+  const { heirs, isIdle } = serveFirst(draft, space, name, lock, successors);
+  if (heirs.length > 0) countTurns(draft, space, name, peer, heirs.length);
+  if (heirs.some(isGranted)) return heirs;
+  if (isIdle && first !== undefined && peer.present(space, name) === 0) passTurns(draft, space, name, peer);
+  const [next] = turnsIn(draft, space, name, peer);
+  if (next !== undefined && next !== peer.id) tellNext(draft, space, name);
+  return heirs;
+}
+
+const isGranted = (heir: Heir): boolean => !("refused" in heir.outcome);
+
+/** Whether others' waiters come before whoever asks now. Those of this server have been offered the name already. */
+export function isOthersTurn(draft: Draft, space: string, name: string, { peer }: Successors): boolean {
+  if (peer === undefined) return false;
+  const [first] = turnsIn(draft, space, name, peer);
+  return first !== undefined && first !== peer.id;
+}
+
+/** Grants to the first waiter here that can take it. Idle: there is none left. */
+function serveFirst(
+  draft: Draft,
+  space: string,
+  name: string,
+  lock: LockRecord | null,
+  successors: Successors,
+): { readonly heirs: Heir[]; readonly isIdle: boolean } {
   const heirs: Heir[] = [];
-  if (lock !== null && (lock.lease !== null || lock.availableAt !== 0)) return heirs;
   for (let nth = 0; ; nth++) {
     requireWaiters(draft, space, name, nth, successors);
     const claim = successors(space, name, nth);
-    if (claim === undefined) return heirs;
+    if (claim === undefined) return { heirs, isIdle: true };
     const over = sessionRefusal(draft, claim) ?? repeated(draft, claim, heirs, successors);
     if (over !== null) {
       heirs.push({ claim, outcome: over });
       continue;
     }
     const outcome = takeOrRefuse(draft, lock, claim);
-    if ("refused" in outcome) return heirs;
+    if ("refused" in outcome) return { heirs, isIdle: false };
     heirs.push({ claim, outcome });
-    return heirs;
+    return { heirs, isIdle: false };
   }
 }
 
@@ -119,7 +159,7 @@ export function repeated(
   const lock = found?.lease ? settledAndServed(draft, claim.space, record.name, heirs, successors) : found;
   const holding = holdingNow(draft, lock);
   if (holding !== null && holding.lock.lease.id === record.leaseId)
-    return { granted: holding, how: "repeat" };
+    return { granted: heard(draft, holding), how: "repeat" };
   const { name, leaseId } = record;
   return {
     refused: "request_spent",

@@ -1,10 +1,11 @@
 /** Reading one name. A lease that is found over is settled in the same step, so a read never tells what is not durable. */
 import type { Decision, View } from "./decision.js";
 import { deciding } from "./draft.js";
-import { type Heir, noHeirs, type Successors, succeed } from "./heirs.js";
+import { type Heir, isOthersTurn, noHeirs, type Successors, succeed } from "./heirs.js";
 import { lockKey } from "./keys.js";
 import { floorOf, holdingNow, quietUntil, settled } from "./lease.js";
 import type { Policy } from "./limits.js";
+import { countTurns, dropTurn, tellNext, turnsIn } from "./line.js";
 import type { LockRecord } from "./records.js";
 import type { Holding } from "./refusal.js";
 
@@ -17,6 +18,8 @@ export interface InspectReply {
   readonly availableAt: number;
   readonly now: number;
   readonly heirs: readonly Heir[];
+  /** Of a cluster: how many wait at all of its servers. */
+  readonly waiting?: number;
 }
 
 export function decideInspect(
@@ -37,7 +40,9 @@ export function decideInspect(
     const holding = holdingNow(draft, after);
     const availableAt =
       holding === null ? Math.max(after?.availableAt ?? 0, quietUntil(floor, draft.earliest)) : 0;
-    return { lock: after, holding, token, availableAt, now: draft.now, heirs };
+    const { peer } = successors;
+    const waiting = peer === undefined ? {} : { waiting: turnsIn(draft, space, name, peer).length };
+    return { lock: after, holding, token, availableAt, now: draft.now, heirs, ...waiting };
   });
 }
 
@@ -48,8 +53,44 @@ export function decideServe(
   name: string,
   policy: Policy,
   successors: Successors,
+  /** Nobody has said that it became free: if it is, whoever's turn it is must be told. */
+  isAudit = false,
 ): Decision<readonly Heir[]> {
-  return deciding(view, policy, (draft) =>
-    succeed(draft, space, name, settled(draft, draft.get(lockKey(space, name))), successors),
-  );
+  return deciding(view, policy, (draft) => {
+    const lock = settled(draft, draft.get(lockKey(space, name)));
+    const { peer } = successors;
+    if (peer !== undefined) countTurns(draft, space, name, peer, 0);
+    const heirs = succeed(draft, space, name, lock, successors);
+    const isFree = isAudit && (lock === null || (lock.lease === null && lock.availableAt === 0));
+    if (isFree && isOthersTurn(draft, space, name, successors)) tellNext(draft, space, name);
+    return heirs;
+  });
+}
+
+export interface LeaveLineReply {
+  readonly heirs: readonly Heir[];
+  /** Where in line it stood, from 1; 0: it had no turn. */
+  readonly place: number;
+}
+
+/** Of a cluster: a waiter here has left, the `nth` (from 0) of this server's. If it was its turn, the next one's comes. */
+export function decideLeaveLine(
+  view: View,
+  space: string,
+  name: string,
+  nth: number,
+  policy: Policy,
+  successors: Successors,
+): Decision<LeaveLineReply> {
+  return deciding(view, policy, (draft) => {
+    const { peer } = successors;
+    if (peer === undefined) return { heirs: [], place: 0 };
+    const wasOthers = isOthersTurn(draft, space, name, successors);
+    const place = dropTurn(draft, space, name, peer, nth) + 1;
+    const lock = settled(draft, draft.get(lockKey(space, name)));
+    const heirs = succeed(draft, space, name, lock, successors);
+    const isFree = draft.get(lockKey(space, name))?.lease == null;
+    if (isFree && !wasOthers && isOthersTurn(draft, space, name, successors)) tellNext(draft, space, name);
+    return { heirs, place };
+  });
 }

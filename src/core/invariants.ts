@@ -17,6 +17,7 @@ export function assertRecord(record: AnyRecord): void {
   else if (record.kind === "request")
     check(isToken(record.token) && record.token > 0, "request without a token", record.requestId);
   else if (record.kind === "node") assertNode(record);
+  else if (record.kind === "line") check(record.turns.length > 0, "line without anybody in it", record.name);
 }
 
 function assertLock(lock: LockRecord): void {

@@ -9,7 +9,9 @@ import type {
   AnyRecord,
   AuditRecord,
   FloorRecord,
+  LineRecord,
   LockRecord,
+  PeerRecord,
   RequestRecord,
   SessionRecord,
   TokenNameRecord,
@@ -43,6 +45,8 @@ export interface IndexEntry {
 }
 
 export const lockKey = (space: string, name: string): Key<LockRecord> => `lock/${space}/${name}`;
+export const lineKey = (space: string, name: string): Key<LineRecord> => `line/${space}/${name}`;
+export const peerKey = (id: string): Key<PeerRecord> => `peer/${id}`;
 export const sessionKey = (space: string, id: string): Key<SessionRecord> => `session/${space}/${id}`;
 export const requestKey = (space: string, principal: string, id: string): Key<RequestRecord> =>
   `request/${space}/${principal}/${id}`;

@@ -267,12 +267,21 @@ export function prolong(
   return prolongTo(draft, lock, { ...lease, ttlMs: ttl, expiresAt, progress: progress ?? lease.progress });
 }
 
+/** The holder is told of its lease once more: on a cluster that must be known to all, on one server it knows it itself. */
+export function heard(draft: Draft, holding: Holding): Holding {
+  const { lock } = holding;
+  if (!draft.isShared || lock.lease.isHeard === true) return holding;
+  const told = { ...lock, lease: { ...lock.lease, isHeard: true as const } };
+  save(draft, told);
+  return { ...holding, lock: told };
+}
+
 /** Puts the lease, which has its new end, in place of the one in `lock`. A later end need not move the due entry. */
 export function prolongTo(draft: Draft, lock: LockRecord, lease: Lease): LockRecord {
   const { expiresAt } = lease;
   const dueAt =
     expiresAt === null ? lock.dueAt : lock.dueAt === 0 ? expiresAt : Math.min(lock.dueAt, expiresAt);
-  const renewed: Lease = { ...lease, renewedAt: draft.now };
+  const renewed: Lease = { ...lease, renewedAt: draft.now, ...(draft.isShared ? { isHeard: true } : {}) };
   const next = save(draft, { ...lock, lease: renewed, dueAt });
   draft.emit(eventOf(next, renewed, "renewed", draft.now));
   return next;

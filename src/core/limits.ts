@@ -16,6 +16,10 @@ export const roundsMax = 8;
 export const rangeMax = 128;
 /** Waiters looked at together once the first turned out to wait in vain: bounds the rounds that a queue of them costs. */
 export const waitersAhead = 32;
+/** Waiters of all servers in the line for one name: it is one record, written anew whenever somebody joins or leaves. */
+export const turnsMax = 5000;
+/** How long a server of a cluster counts as running after it last said so, in ms: how long its waiters hold up others. */
+export const peerTtlMs = 3000;
 /** Most records one sweep (expiry, clean-up) changes in one step, so that a mass expiry never blocks a claim for long. */
 export const sweepWritesMax = 256;
 /** Longest lock delay, in ms: long enough for a stalled request to die, short enough to wait out. */

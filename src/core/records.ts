@@ -28,6 +28,8 @@ export interface Lease {
   readonly expiresAt: number | null;
   readonly delayMs: number;
   readonly progress: string | null;
+  /** Of a cluster: its holder has named it, or was told of it again, so it is not taken back as one that nobody heard of. */
+  readonly isHeard?: true;
 }
 
 /** The last lease of a name that ended. */
@@ -160,7 +162,28 @@ export interface AuditRecord {
   readonly gcAt: number;
 }
 
+/**
+ * Of a cluster: the line for a name, while anybody stands in it. Which server's turn it is, in the order in which their
+ * waiters came: the servers know their own.
+ */
+export interface LineRecord {
+  readonly kind: "line";
+  readonly space: string;
+  readonly name: string;
+  readonly turns: readonly string[];
+}
+
+/** Of a cluster: a server that runs. Its turns count while it says so again and again. */
+export interface PeerRecord {
+  readonly kind: "peer";
+  readonly id: string;
+  readonly expiresAt: number;
+  readonly dueAt: number;
+}
+
 export type AnyRecord =
+  | LineRecord
+  | PeerRecord
   | LockRecord
   | SessionRecord
   | RequestRecord
@@ -195,7 +218,14 @@ export interface TokenEvent {
   readonly id: string;
 }
 
-export type FeedEvent = LeaseEvent | TokenEvent | NodeEvent;
+/** Of a cluster: a name is free, and it is another's turn to take it; null: a server is gone, and any line may have moved. */
+export interface LineEvent {
+  readonly type: "line";
+  readonly space: string | null;
+  readonly name: string | null;
+}
+
+export type FeedEvent = LeaseEvent | TokenEvent | NodeEvent | LineEvent;
 
 export const isLeaseEvent = (event: FeedEvent): event is LeaseEvent =>
-  event.type !== "token" && event.type !== "ready";
+  event.type !== "token" && event.type !== "ready" && event.type !== "line";

@@ -14,6 +14,8 @@ export interface Release extends LeaseCall {
   readonly note: string | null;
   /** Whether a repeated release of the same lease succeeds. */
   readonly repeatable: boolean;
+  /** It is taken back as one that nobody heard of, unless somebody has. Asked while deciding: the answer must be current. */
+  readonly isTold?: () => boolean;
 }
 
 export interface ReleaseReply {
@@ -34,6 +36,8 @@ export function decideRelease(
       const repeat = call.repeatable && lock.refused === "not_current" && wasReleasedBy(lock.previous, call);
       return { outcome: repeat ? { released: true, repeat } : lock, heirs };
     }
+    if (call.isTold !== undefined && (lock.lease?.isHeard === true || call.isTold()))
+      return { outcome: { released: true, repeat: true }, heirs };
     const outcome = call.outcome === null ? null : { outcome: call.outcome, note: call.note, at: draft.now };
     const clean = call.outcome === null || call.outcome === "done";
     const free = endLease(draft, lock, "released", { at: draft.now, event: "released", outcome, clean });

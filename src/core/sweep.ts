@@ -8,6 +8,7 @@ import { type Heir, noHeirs, type Successors, succeed } from "./heirs.js";
 import { everySpace, floorKey, type Key, lockKey, requestKey, sessionKey, sortableInstant } from "./keys.js";
 import { floorOf, noFloor, save, settled } from "./lease.js";
 import { type Policy, rangeMax, sweepWritesMax } from "./limits.js";
+import { settlePeer } from "./line.js";
 import { hasOverlap } from "./names.js";
 import type { AnyRecord, LockRecord, RequestRecord } from "./records.js";
 import { drain } from "./session.js";
@@ -75,6 +76,7 @@ function settleDue(draft: Draft, record: AnyRecord | null, successors: Successor
     if (lock.lease !== null) save(draft, { ...lock, dueAt: lock.lease.expiresAt ?? 0 });
     return succeed(draft, record.space, record.name, lock, successors);
   }
+  if (record?.kind === "peer") settlePeer(draft, record);
   if (record?.kind !== "session") return [];
   const session = endSessionIfOver(draft, record);
   if (session.ended !== null) return drain(draft, session, successors).heirs;

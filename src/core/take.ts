@@ -9,6 +9,7 @@ import {
   type Claim,
   floorOf,
   grant,
+  heard,
   holdingNow,
   holdingOf,
   prolong,
@@ -48,7 +49,7 @@ export function againOrRefuse(draft: Draft, lock: LockRecord | null, claim: Clai
     const lease = { ...lock.lease, ttlMs: asked ?? lock.lease.ttlMs };
     const again = lock.lease.ttlMs === null ? lock : prolong(draft, lock, lease, null);
     raiseTtlHigh(draft, floorOf(draft, claim.space), claim.space, asked ?? 0);
-    return { granted: holdingOf(again, sessionOf(draft, again), now), how: "again" };
+    return { granted: heard(draft, holdingOf(again, sessionOf(draft, again), now)), how: "again" };
   }
   if (lock !== null && lock.availableAt !== 0)
     return { refused: "delayed", availableAt: lock.availableAt, now, why: "lock_delay" };

@@ -18,12 +18,13 @@ export class Alarm {
   #closed = false;
   #earliest = 0;
 
-  /** `run` returns the next instant to run at, or null. Instants are engine time. */
+  /** `run` returns the next instant to run at, or null. Instants are engine time, which is surely past only `lagMs` later. */
   constructor(
     readonly now: () => number,
     readonly run: () => Promise<number | null>,
     readonly failed: (error: unknown) => void,
     readonly after: Timer,
+    readonly lagMs = 0,
   ) {}
 
   /** Makes sure that a run happens soon after `at`. */
@@ -37,12 +38,14 @@ export class Alarm {
     this.#stop?.();
     if (this.#at === Number.POSITIVE_INFINITY || this.#closed) return;
     // One past: at its last instant a lease is still held.
-    const wait = Math.max(this.#at + 1, this.#earliest) - this.now();
-    this.#stop = this.after(Math.min(Math.max(wait, 0), sleepMaxMs), () => void this.#fire());
+    const wait = Math.max(this.#at + this.lagMs + 1, this.#earliest) - this.now();
+    // A clock that moves in steps may not have moved yet.
+    const least = this.lagMs > 0 ? gapMs : 0;
+    this.#stop = this.after(Math.min(Math.max(wait, least), sleepMaxMs), () => void this.#fire());
   }
 
   async #fire(): Promise<void> {
-    if (this.now() <= this.#at) {
+    if (this.now() <= this.#at + this.lagMs) {
       this.#arm();
       return;
     }

@@ -2,6 +2,7 @@
  * The lease service: what every face calls. It turns calls into steps; waiting and upkeep stand beside it. No
  * lease rule is here; they are in core/.
  */
+import { randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { type AcquireFirstReply, decideAcquireFirst } from "../core/acquire.js";
 import type { Decision, Range, View } from "../core/decision.js";
@@ -32,6 +33,7 @@ import {
 } from "../core/renew.js";
 import { systemTimer, type Timer } from "../store/clock.js";
 import type { Store } from "../store/store.js";
+import { Lines } from "./lines.js";
 import { type QueueLimits, Queues } from "./queues.js";
 import { ReadyPlaces } from "./ready-places.js";
 import { SessionCalls } from "./session-calls.js";
@@ -67,6 +69,7 @@ export class Leases {
   whenReady: (event: NodeEvent | null) => void = () => undefined;
   readonly #steps: Steps;
   readonly #waiting: Waiting;
+  readonly #lines: Lines;
   readonly #closing = new AbortController();
   #quietUntil = 0;
 
@@ -79,30 +82,53 @@ export class Leases {
   ) {
     const stopping = this.#closing.signal;
     setMaxListeners(0, stopping); // every waiter listens
-    this.queues = new Queues(limits, after);
+    const isShared = store.facts.order === "cluster";
+    this.queues = new Queues(limits, after, isShared ? randomBytes(4).toString("hex") : null);
     this.#steps = new Steps(store, this.queues, {
       due: (index, at) => this.upkeep.notice(index, at),
       ghost: (heir) => this.#waiting.ghost(heir),
       ready: (sort) => this.readyPlaces.put(sort),
       failed: () => this.readyPlaces.forget(),
+      unserved: (claim) => this.#lines.recount(claim),
     });
     const ready = (event: NodeEvent | null): void => this.whenReady(event);
-    this.upkeep = new Upkeep(store, this.#steps, this.queues, policy, stopping, report, after, ready);
+    this.#lines = new Lines(this.#steps, this.queues, policy, stopping, report, after, (space, name) =>
+      this.upkeep.serve(space, name, true),
+    );
+    this.upkeep = new Upkeep(
+      store,
+      this.#steps,
+      this.queues,
+      this.#lines,
+      policy,
+      stopping,
+      report,
+      after,
+      ready,
+    );
     this.#waiting = new Waiting(
       this.#steps,
       this.queues,
       policy,
       stopping,
-      (claim) => this.#giveBack(claim),
+      (claim, isTold) => this.#giveBack(claim, isTold),
       (at) => this.upkeep.quietUntil(at),
       after,
+      (claim) => this.#lines.placeOf(claim),
     );
     this.sessions = new SessionCalls(this.#steps, policy);
   }
 
-  /** Begins to look after what is in the store already. */
-  start(): void {
+  /** Begins to look after what is in the store already; on a cluster, once it counts as one of its servers. */
+  start(): Promise<void> {
+    if (this.queues.peerId !== null) return this.#lines.start().then(() => this.upkeep.start());
     this.upkeep.start();
+    return Promise.resolve();
+  }
+
+  /** On a cluster: nobody has to wait until this server counts as gone. */
+  leave(): Promise<void> {
+    return this.#lines.leave();
   }
 
   /**
@@ -278,9 +304,13 @@ export class Leases {
     return found;
   }
 
-  #giveBack({ space, name, principal, leaseId }: Claim): void {
-    this.release({ space, name, principal, leaseId, outcome: null, note: null, repeatable: false }).catch(
-      (error: unknown) => this.report("taking back a grant failed; it will expire", error),
+  #giveBack({ space, name, principal, leaseId }: Claim, isTold: () => boolean): void {
+    const call: Release = {
+      ...{ space, name, principal, leaseId, isTold },
+      ...{ outcome: null, note: null, repeatable: false },
+    };
+    this.release(call).catch((error: unknown) =>
+      this.report("taking back a grant failed; it will expire", error),
     );
   }
 

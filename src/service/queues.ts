@@ -5,6 +5,7 @@
  */
 import type { Successors } from "../core/heirs.js";
 import type { Claim } from "../core/lease.js";
+import type { Peer } from "../core/line.js";
 import { excludes } from "../core/names.js";
 import type { Holding, Refusal } from "../core/refusal.js";
 import type { Stop, Timer } from "../store/clock.js";
@@ -43,6 +44,10 @@ const ticketName = (claim: Claim): string | null =>
   claim.request === null ? null : `${claim.space}/${claim.principal}/${claim.request.id}`;
 
 export class Queues {
+  /** Told when somebody leaves who was not served, and which (from 0) of those who wait here for the name. */
+  whenLeft: (claim: Claim, nth: number) => void = () => undefined;
+  /** The n-th waiter that can be granted now. */
+  readonly successors: Successors;
   readonly #queues = new Map<string, Set<Waiter>>();
   readonly #byClaim = new Map<Claim, Waiter>();
   readonly #tickets = new Map<string, Waiter>();
@@ -51,20 +56,35 @@ export class Queues {
   constructor(
     readonly limits: QueueLimits,
     readonly after: Timer,
-  ) {}
+    /** Of a cluster: which of its servers this is. */
+    readonly peerId: string | null = null,
+  ) {
+    const nth = this.#nth.bind(this);
+    this.successors = peerId === null ? nth : Object.assign(nth, { peer: this.#peer(peerId) });
+  }
 
   get size(): number {
     return this.#byClaim.size;
   }
 
-  /** The n-th waiter that can be granted now. */
-  readonly successors: Successors = (space, name, nth) => {
+  #nth(space: string, name: string, nth: number): Claim | undefined {
     const queue = this.#queues.get(queueName(space, name));
     if (queue === undefined) return undefined;
     let seen = 0;
     for (const waiter of queue) if (waiter.presence === "present" && seen++ === nth) return waiter.claim;
     return undefined;
-  };
+  }
+
+  #peer(id: string): Peer {
+    return {
+      id,
+      // A step that serves somebody uses up the turn as well.
+      places: (space, name) =>
+        [...(this.#queues.get(queueName(space, name)) ?? [])].filter(({ presence }) => presence !== "offered")
+          .length,
+      present: (space, name) => this.count(space, name),
+    };
+  }
 
   /** Why nobody more may wait for this, or null. */
   full(claim: Claim): string | null {
@@ -89,10 +109,11 @@ export class Queues {
     return waiter;
   }
 
-  leave(waiter: Waiter): void {
+  leave(waiter: Waiter, isServed = false): void {
     waiter.keepPlace?.();
     if (!this.#byClaim.delete(waiter.claim)) return;
     const queue = this.#queues.get(waiter.queueName);
+    const nth = isServed || queue === undefined ? 0 : [...queue].indexOf(waiter);
     queue?.delete(waiter);
     if (queue?.size === 0) this.#queues.delete(waiter.queueName);
     const ticket = ticketName(waiter.claim);
@@ -100,6 +121,7 @@ export class Queues {
     const left = (this.#perPrincipal.get(principalName(waiter.claim)) ?? 1) - 1;
     if (left === 0) this.#perPrincipal.delete(principalName(waiter.claim));
     else this.#perPrincipal.set(principalName(waiter.claim), left);
+    if (!isServed) this.whenLeft(waiter.claim, nth);
   }
 
   /** Nobody listens any more: a ticket keeps the place for a while, anything else is gone. */

@@ -5,6 +5,7 @@
 import type { Decision, View } from "../core/decision.js";
 import type { Heir, Successors } from "../core/heirs.js";
 import { type Key, sortableInstant } from "../core/keys.js";
+import type { Claim } from "../core/lease.js";
 import { type Store, StoreError } from "../store/store.js";
 import type { Queues, Waiter } from "./queues.js";
 
@@ -17,6 +18,8 @@ export interface StepEvents {
   readonly ready: (sort: string) => void;
   /** What was decided may not have been written: nothing that was concluded from it holds. */
   readonly failed: () => void;
+  /** A waiter that was to be served was not, because the step was decided anew. */
+  readonly unserved: (claim: Claim) => void;
 }
 
 export const heirsOf = (reply: { readonly heirs: readonly Heir[] }): readonly Heir[] => reply.heirs;
@@ -35,8 +38,11 @@ export class Steps {
     heirsOf: (reply: Reply) => readonly Heir[],
   ): Promise<Reply> {
     const offered: Waiter[] = [];
+    let passed: readonly Waiter[] = [];
     const deciding = (view: View): Decision<Reply> => {
+      if (offered.length > 0) passed = [...passed, ...offered];
       withdraw(offered);
+      offered.length = 0;
       const decision = decide(view, this.queues.successors);
       if ("need" in decision) return decision;
       for (const heir of heirsOf(decision.reply)) this.#offer(heir, offered);
@@ -44,15 +50,24 @@ export class Steps {
       return decision;
     };
     // Chained, not awaited: this runs on every request, and each await would cost it another turn.
-    return this.store.transact(keys, deciding).then(
+    return this.store.transact(this.#withLines(keys), deciding).then(
       (reply) => {
         if (offered.length > 0) for (const heir of heirsOf(reply)) this.#settle(heir);
+        for (const { claim } of passed) if (this.queues.of(claim) !== undefined) this.tell.unserved(claim);
         return reply;
       },
       (error: unknown) => {
         this.#failed(offered, error);
         throw error;
       },
+    );
+  }
+
+  /** On a cluster whoever looks at a name looks at its line. */
+  #withLines(keys: readonly Key[]): readonly Key[] {
+    if (this.queues.peerId === null) return keys;
+    return keys.flatMap((key) =>
+      key.startsWith("lock/") ? [key, `line/${key.slice("lock/".length)}`] : [key],
     );
   }
 
@@ -75,7 +90,7 @@ export class Steps {
   #settle(heir: Heir): void {
     const waiter = this.queues.of(heir.claim);
     if (waiter === undefined) return;
-    this.queues.leave(waiter);
+    this.queues.leave(waiter, true);
     if (waiter.gone) this.tell.ghost(heir);
     else waiter.settle(heir.outcome);
   }

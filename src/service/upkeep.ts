@@ -6,14 +6,15 @@ import type { Decision, View } from "../core/decision.js";
 import type { Successors } from "../core/heirs.js";
 import { decideServe } from "../core/inspect.js";
 import { everySpace, floorKey, lockKey, sortableInstant } from "../core/keys.js";
-import type { Claim } from "../core/lease.js";
 import type { Policy } from "../core/limits.js";
 import { hasOverlap } from "../core/names.js";
 import type { NodeEvent } from "../core/nodes/records.js";
+import type { FeedEvent, LineEvent } from "../core/records.js";
 import { decideClean, decideSweep } from "../core/sweep.js";
 import type { Timer } from "../store/clock.js";
 import type { Store } from "../store/store.js";
 import { Alarm } from "./alarm.js";
+import type { Lines, Name } from "./lines.js";
 import type { Queues } from "./queues.js";
 import { heirsOf, type Steps } from "./steps.js";
 
@@ -34,6 +35,7 @@ export class Upkeep {
     readonly store: Store,
     readonly steps: Steps,
     readonly queues: Queues,
+    readonly lines: Lines,
     readonly policy: Policy,
     readonly stopping: AbortSignal,
     readonly report: (what: string, error: unknown) => void,
@@ -51,6 +53,7 @@ export class Upkeep {
           report(`${what} failed; will try again`, error);
         },
         after,
+        store.facts.clockLagMs,
       );
     this.#sweep = alarm(() => this.#runSweep(), "settling what is over");
     this.#clean = alarm(() => this.#runClean(), "cleaning up");
@@ -147,10 +150,10 @@ export class Upkeep {
       for await (const change of changes) {
         if ("reset" in change) this.ready(null);
         else if (change.event.type === "ready") this.ready(change.event);
-        if (this.queues.size === 0) continue;
+        if ("event" in change && change.event.type === "line") await this.#serveTurn(change.event);
+        if (this.queues.size === 0 && !this.lines.hasTurns) continue;
         if ("reset" in change) await this.#serveAll();
-        else if (change.event.type === "released" || change.event.type === "expired")
-          await this.#serveAfter(change.event.space, change.event.name);
+        else await this.#serveFreed(change.event);
       }
     } catch (error) {
       if (this.stopping.aborted) return;
@@ -159,26 +162,38 @@ export class Upkeep {
     }
   }
 
+  async #serveFreed(event: FeedEvent): Promise<void> {
+    if (event.type === "released" || event.type === "expired")
+      await this.#serveAfter(event.space, event.name);
+  }
+
+  /** It may be the turn of one who left, which only its server can give up: so everybody looks. */
+  async #serveTurn({ space, name }: LineEvent): Promise<void> {
+    if (space === null || name === null) await this.#serveAll();
+    else await this.serve(space, name);
+  }
+
   async #serveAfter(space: string, freed: string): Promise<void> {
     const overlaps = hasOverlap(freed);
-    if ((overlaps || this.store.facts.order === "cluster") && this.queues.count(space, freed) > 0)
-      await this.serve(space, freed);
+    const mayWait = this.queues.count(space, freed) > 0 || this.lines.mayHaveTurn(space, freed);
+    if ((overlaps || this.store.facts.order === "cluster") && mayWait) await this.serve(space, freed);
     if (!overlaps) return;
     for (const name of this.queues.overlapping(space, freed)) await this.serve(space, name);
   }
 
   async #serveAll(): Promise<void> {
-    const names = new Map<string, Claim>();
-    for (const waiter of this.queues.all()) names.set(waiter.queueName, waiter.claim);
-    for (const { space, name } of names.values()) await this.serve(space, name);
+    const names = new Map<string, Name>();
+    for (const { queueName, claim } of this.queues.all()) names.set(queueName, claim);
+    for (const { space, name } of [...names.values(), ...this.lines.names()]) await this.serve(space, name);
   }
 
   /** Offers the name to its waiters, if it is free. */
-  async serve(space: string, name: string): Promise<void> {
+  async serve(space: string, name: string, isAudit = false): Promise<void> {
     await this.steps.run(
       [lockKey(space, name), floorKey(space), floorKey(everySpace)],
-      (view, heirs) => decideServe(view, space, name, this.policy, heirs),
+      (view, heirs) => decideServe(view, space, name, this.policy, heirs, isAudit),
       (heirs) => heirs,
     );
+    this.lines.counted(space, name);
   }
 }

@@ -4,9 +4,11 @@
  * request id may still come again, after a while.
  */
 import { type AcquireReply, decideAcquire } from "../core/acquire.js";
+import type { Decision } from "../core/decision.js";
 import { acquireKeys, type Heir } from "../core/heirs.js";
 import type { Claim } from "../core/lease.js";
 import type { Policy } from "../core/limits.js";
+import { placeOf } from "../core/line.js";
 import type { Holding, Refusal } from "../core/refusal.js";
 import type { Stop, Timer } from "../store/clock.js";
 import { StoreError } from "../store/store.js";
@@ -49,6 +51,10 @@ export class Waiting {
   readonly #ghosts = new Map<string, { readonly stop: Stop; readonly claim: Claim }>();
   /** Leases that reached their holder by another call: what the first one still says about them is out of date. */
   readonly #heard = new Map<string, Stop>();
+  /** Leases that calls under way will tell of, though they were granted to earlier ones; known once it is decided. */
+  readonly #telling = new Map<Claim, string>();
+  /** Grants that would have been taken back but for such a call. */
+  readonly #leftAlone = new Map<string, Claim>();
   /** Tickets with calls under way, and how many. */
   readonly #asking = new Map<string, number>();
 
@@ -58,17 +64,19 @@ export class Waiting {
     readonly policy: Policy,
     readonly stopping: AbortSignal,
     /** Releases a lease that its claimer never learnt of. */
-    readonly giveBack: (claim: Claim) => void,
+    readonly giveBack: (claim: Claim, isTold: () => boolean) => void,
     /** Told of the instant until which a restored server grants nothing. */
     readonly quietUntil: (at: number) => void,
     readonly after: Timer,
+    /** Of a cluster: where in the line of all servers somebody stood who has left. */
+    readonly placeLeft: (claim: Claim) => Promise<number> | undefined = () => undefined,
   ) {
     stopping.addEventListener("abort", () => {
       for (const stop of this.#heard.values()) stop();
       // The next process knows nothing of them.
       for (const { stop, claim } of this.#ghosts.values()) {
         stop();
-        this.giveBack(claim);
+        this.#takeBack(claim);
       }
     });
   }
@@ -92,13 +100,30 @@ export class Waiting {
 
   /** Takes note if the caller is told of a lease that an earlier call was granted. */
   async #noting(claim: Claim, wait: Wait | null): Promise<Acquired> {
-    const acquired = await (wait === null || wait.ms === 0
-      ? this.#acquireNow(claim)
-      : this.#acquireOrWait(claim, wait));
-    const { outcome } = acquired;
-    const isEarlier = "granted" in outcome && outcome.granted.lock.lease.id !== claim.leaseId;
-    if (isEarlier && !wait?.gone.aborted) this.#hear(outcome.granted.lock.lease.id);
-    return acquired;
+    let heard: string | null = null;
+    try {
+      const acquired = await (wait === null || wait.ms === 0
+        ? this.#acquireNow(claim)
+        : this.#acquireOrWait(claim, wait));
+      const { outcome } = acquired;
+      const isEarlier = "granted" in outcome && outcome.granted.lock.lease.id !== claim.leaseId;
+      if (isEarlier && !wait?.gone.aborted) heard = outcome.granted.lock.lease.id;
+      return acquired;
+    } finally {
+      const telling = this.#telling.get(claim);
+      this.#telling.delete(claim);
+      if (heard !== null) this.#told(heard, true);
+      else if (telling !== undefined) this.#told(telling, false);
+    }
+  }
+
+  /** Takes note, at the moment of the decision, if the call will tell of a lease that was granted to an earlier one. */
+  #noted(claim: Claim, decision: Decision<AcquireReply>): Decision<AcquireReply> {
+    this.#telling.delete(claim);
+    if ("need" in decision || !("granted" in decision.reply.outcome)) return decision;
+    const { id } = decision.reply.outcome.granted.lock.lease;
+    if (id !== claim.leaseId) this.#telling.set(claim, id);
+    return decision;
   }
 
   async #acquireOrWait(claim: Claim, wait: Wait): Promise<Acquired> {
@@ -115,17 +140,27 @@ export class Waiting {
     throw new StoreError("unavailable", `${full}: try again later, or without wait_seconds`);
   }
 
-  async #acquireNow(claim: Claim): Promise<Acquired> {
-    const { outcome } = await this.steps.run(
+  async #acquireNow(claim: Claim): Promise<Acquired & Pick<AcquireReply, "line">> {
+    const { outcome, line } = await this.steps.run(
       acquireKeys(claim),
-      (view, successors) => decideAcquire(view, claim, this.policy, successors),
+      (view, successors) => this.#noted(claim, decideAcquire(view, claim, this.policy, successors)),
       heirsOf,
     );
-    return this.#answer(claim, outcome);
+    return this.#answer(claim, outcome, line);
   }
 
-  #answer(claim: Claim, outcome: Acquired["outcome"]): Acquired {
-    return { claim, outcome, waiters: "granted" in outcome ? 0 : this.queues.count(claim.space, claim.name) };
+  #answer(
+    claim: Claim,
+    outcome: Acquired["outcome"],
+    line?: AcquireReply["line"],
+  ): Acquired & Pick<AcquireReply, "line"> {
+    const waiting = line?.turns.length ?? this.queues.count(claim.space, claim.name);
+    return {
+      claim,
+      outcome,
+      waiters: "granted" in outcome ? 0 : waiting,
+      ...(line === undefined ? {} : { line }),
+    };
   }
 
   /**
@@ -147,11 +182,16 @@ export class Waiting {
     const { claim } = waiter;
     const turn = this.#turnOf(waiter, wait);
     try {
-      const { outcome } = await this.steps.run(
+      const { outcome, line } = await this.steps.run(
         acquireKeys(claim),
-        (view, successors) => decideAcquire(view, claim, this.policy, successors, true),
+        (view, successors) => this.#noted(claim, decideAcquire(view, claim, this.policy, successors, true)),
         (reply) => withOwn(claim, reply),
       );
+      if (line?.isFull === true)
+        throw new StoreError(
+          "unavailable",
+          `${line.turns.length} wait for this name already: try again later`,
+        );
       if (!isWaitable(outcome)) {
         // Whoever took the place over meanwhile, and may be gone already, does not decide about this grant.
         if ("granted" in outcome && !turn.isMine() && !wait.gone.aborted)
@@ -166,6 +206,7 @@ export class Waiting {
       return this.#answer(claim, result);
     } finally {
       turn.stop();
+      if (claim !== asked) this.#telling.delete(claim);
       // Only a place that is kept for a ticket outlives the call.
       if (!waiter.gone && turn.isMine()) this.queues.leave(waiter);
     }
@@ -233,9 +274,18 @@ export class Waiting {
   /** One last look. A ticket keeps its place; others are told where they stood. */
   async #timedOut(waiter: Waiter, { position }: TimeUp): Promise<Acquired> {
     const last = await this.#acquireNow(waiter.claim);
-    if (!("granted" in last.outcome)) return { ...last, position };
+    if (!("granted" in last.outcome))
+      return { ...last, position: await this.#placeOf(waiter, position, last) };
     this.queues.leave(waiter);
     return last;
+  }
+
+  /** In the line of all servers, of one who stood so far in that of this one. */
+  async #placeOf(waiter: Waiter, position: number, last: Pick<AcquireReply, "line">): Promise<number> {
+    const { peerId } = this.queues;
+    if (last.line === undefined || peerId === null) return position;
+    const left = await this.placeLeft(waiter.claim);
+    return left || placeOf(last.line.turns, peerId, position - 1) + 1 || last.line.turns.length + 1;
   }
 
   /** A grant whose waiter has left. */
@@ -248,14 +298,38 @@ export class Waiting {
     // It may be told of twice, by the step and by the face; a timer that nobody can stop would end a live lease.
     this.#unghost(claim);
     if (ticket === null || this.stopping.aborted) {
-      this.giveBack(claim);
+      this.#takeBack(claim);
       return;
     }
     const stop = this.after(this.queues.limits.ticketMs, () => {
       this.#ghosts.delete(ticket);
-      this.giveBack(claim);
+      this.#takeBack(claim);
     });
     this.#ghosts.set(ticket, { stop, claim });
+  }
+
+  /** Unless somebody is being told of it, in a step that was decided before this one: then it is that call's to decide. */
+  #takeBack(claim: Claim): void {
+    const { leaseId } = claim;
+    this.giveBack(claim, () => {
+      if (!this.#isBeingTold(leaseId)) return this.#heard.has(leaseId);
+      this.#leftAlone.set(leaseId, claim);
+      return true;
+    });
+  }
+
+  #isBeingTold(leaseId: string): boolean {
+    for (const told of this.#telling.values()) if (told === leaseId) return true;
+    return false;
+  }
+
+  /** The call that tells of a lease is over: somebody heard of it, or it is taken back after all. */
+  #told(leaseId: string, isHeard: boolean): void {
+    if (isHeard) this.#hear(leaseId);
+    const claim = this.#leftAlone.get(leaseId);
+    if (claim === undefined || this.#isBeingTold(leaseId)) return;
+    this.#leftAlone.delete(leaseId);
+    if (!isHeard) this.#takeBack(claim);
   }
 
   #unghost(claim: Claim): void {

@@ -45,6 +45,7 @@ export class Overlay {
 export class BatchView implements View {
   readonly now: number;
   readonly earliest: number;
+  readonly isShared = true;
   readonly versions = new Map<Key, number>();
   readonly guarded: Guarded[] = [];
   /** Something that is not durable yet was read. */

@@ -53,6 +53,9 @@ const lockRow = ({
   ] as const;
 
 const leaseRow = (lease: Lease) =>
+  (lease.isHeard === true ? [...leaseParts(lease), true] : leaseParts(lease)) as LeaseRow;
+
+const leaseParts = (lease: Lease) =>
   [
     lease.id,
     lease.principal,
@@ -84,7 +87,7 @@ const eventRow = (event: LeaseEvent) =>
   ] as const;
 
 type LockRow = ReturnType<typeof lockRow>;
-type LeaseRow = ReturnType<typeof leaseRow>;
+type LeaseRow = readonly [...ReturnType<typeof leaseParts>, isHeard?: boolean];
 type EventRow = ReturnType<typeof eventRow>;
 
 const lockOf = (row: LockRow): LockRecord => ({
@@ -114,6 +117,7 @@ const leaseOf = (row: LeaseRow): Lease => ({
   expiresAt: row[9],
   delayMs: row[10],
   progress: row[11],
+  ...(row[12] === true ? { isHeard: true } : {}),
 });
 
 const eventOf = (row: EventRow): LeaseEvent => ({

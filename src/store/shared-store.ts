@@ -58,7 +58,14 @@ export class SharedStore implements Store {
     after: Timer = systemTimer,
   ) {
     const { engine, location, changesMax } = data.facts;
-    this.facts = { engine, location, order: "cluster", keysMax: changesMax, locksMax: changesMax };
+    this.facts = {
+      engine,
+      location,
+      order: "cluster",
+      clockLagMs,
+      keysMax: changesMax,
+      locksMax: changesMax,
+    };
     this.#clock = new SharedClock(
       clocks.monotonic,
       after,

@@ -13,6 +13,8 @@ export interface StoreFacts {
   readonly location: string;
   /** How queues and feeds of several nodes are ordered: one node only, or across nodes. */
   readonly order: "node" | "cluster";
+  /** How far the true time may be ahead of what decides that something is over, in ms: it is due so much later. */
+  readonly clockLagMs: number;
   /** Most keys one transact may name. */
   readonly keysMax: number;
   /** Most locks that one transact may change; one that changes more is refused with `SeveralNamesError`. */
@@ -20,7 +22,8 @@ export interface StoreFacts {
 }
 
 /** Of an engine that keeps everything in one place. */
-export const noBounds: Pick<StoreFacts, "keysMax" | "locksMax"> = {
+export const noBounds: Pick<StoreFacts, "clockLagMs" | "keysMax" | "locksMax"> = {
+  clockLagMs: 0,
   keysMax: Number.MAX_SAFE_INTEGER,
   locksMax: Number.MAX_SAFE_INTEGER,
 };

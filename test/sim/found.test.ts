@@ -65,7 +65,7 @@ class World {
 const inWorld = (says: string, body: (world: World) => Promise<void>): void =>
   void test(says, async () => {
     const world = new World();
-    world.leases.start();
+    void world.leases.start();
     await world.scheduler.drive(body(world));
   });
 

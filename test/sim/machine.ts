@@ -143,7 +143,7 @@ export class Machine {
     const process: Process = { store, leases, peers: new Set(), stopping: false };
     this.#process = process;
     this.unwell();
-    leases.start();
+    void leases.start();
   }
 
   /** Runs something in a process: when it is awake, and only if it still lives. */

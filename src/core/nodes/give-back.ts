@@ -28,6 +28,7 @@ export function decideGiveBack(view: View, call: GiveBack, policy: Policy): Deci
     const { node, lock, held } = now;
     const { by, token, blind, found } = held.node.claim;
     if (by !== call.principal || token !== call.token || blind !== true) return { isGivenBack: false };
+    if (lock.lease?.isHeard === true) return { isGivenBack: false };
     endLease(draft, lock, "released", { at: draft.now, event: "released", isUndone: true });
     const links = node.edges.filter(({ type }) => type !== "assigned");
     const before: NodeRecord = {

@@ -74,6 +74,7 @@ export class GitStore implements Store {
       engine: "git",
       location: `references of ${parts.authority.place}`,
       order: "cluster",
+      clockLagMs: 0,
       keysMax: Number.MAX_SAFE_INTEGER,
       locksMax: 1,
     };

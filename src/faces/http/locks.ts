@@ -126,7 +126,9 @@ export const releaseLock: Handler = async (call) => {
 export const getLock: Handler = async (call) => {
   const name = pathName(call, "read");
   const found = await call.desk.leases.inspect(call.space, name);
-  return ok(call.desk.present.lock(name, found, call.desk.leases.queues.count(call.space, name)));
+  return ok(
+    call.desk.present.lock(name, found, found.waiting ?? call.desk.leases.queues.count(call.space, name)),
+  );
 };
 
 export const listLocks: Handler = async (call) => {
