@@ -35,6 +35,9 @@ export interface Step<Reply> extends Decided<Reply> {
 
 export class World {
   now = 0;
+  /** How coarse the clock is: what is over is judged so much earlier. */
+  lagMs = 0;
+  isShared = false;
   /** All events, in order. */
   readonly events: FeedEvent[] = [];
   /** Waiters by space and name, first come first. */
@@ -107,7 +110,7 @@ export class World {
   }
 
   #decide<Reply>(keys: readonly Key[], decide: Decide<Reply>): Decided<Reply> {
-    const view = new LoadedView(this.now);
+    const view = new LoadedView(this.now, this.now - this.lagMs, this.isShared);
     return decideInRounds(view, keys, twice(decide), (ask: Ask) => {
       if (typeof ask === "string") view.addRecord(ask, this.record(ask));
       else view.addRange(ask, this.#ordered.range(ask));
@@ -118,7 +121,8 @@ export class World {
   #decideLazily<Reply>(decide: Decide<Reply>): Decided<Reply> {
     const view: View = {
       now: this.now,
-      earliest: this.now,
+      earliest: this.now - this.lagMs,
+      isShared: this.isShared,
       get: (key) => this.record(key),
       range: (range) => this.#ordered.range(range),
     };

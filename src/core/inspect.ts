@@ -59,10 +59,11 @@ export function decideServe(
   return deciding(view, policy, (draft) => {
     const lock = settled(draft, draft.get(lockKey(space, name)));
     const { peer } = successors;
+    const isTold = !isAudit && isOthersTurn(draft, space, name, successors);
     if (peer !== undefined) countTurns(draft, space, name, peer, 0);
     const heirs = succeed(draft, space, name, lock, successors);
-    const isFree = isAudit && (lock === null || (lock.lease === null && lock.availableAt === 0));
-    if (isFree && isOthersTurn(draft, space, name, successors)) tellNext(draft, space, name);
+    const isFree = lock === null || (lock.lease === null && lock.availableAt === 0);
+    if (isFree && !isTold && isOthersTurn(draft, space, name, successors)) tellNext(draft, space, name);
     return heirs;
   });
 }

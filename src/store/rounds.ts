@@ -15,6 +15,7 @@ export class LoadedView implements View {
   constructor(
     readonly now: number,
     readonly earliest = now,
+    readonly isShared = false,
   ) {}
 
   get<R extends AnyRecord>(key: Key<R>): R | null | undefined {
