@@ -16,6 +16,8 @@ import { GitStore } from "./store.js";
 export interface GitOptions {
   /** `local`, or the name of a remote. */
   readonly authority: string;
+  /** Where pushes to that remote go, if not to where it is fetched from. */
+  readonly address?: string;
   /** What others may see of the session that asks. */
   readonly session: string | null;
   readonly skewMs?: number;
@@ -32,7 +34,7 @@ export function openGit(repository: Repository, options: GitOptions): GitStore {
   const isLocal = name === "local";
   // A remote's name may hold a slash.
   const state = join(sharedDir, isLocal ? "local" : `remote-${hashOf(name)}`);
-  const authority = isLocal ? new LocalRefs(git, commonDir) : new RemoteRefs(git, name);
+  const authority = isLocal ? new LocalRefs(git, commonDir) : new RemoteRefs(git, name, options.address);
   const objects = new Objects(git, commonDir, join(sharedDir, "scratch"));
   const sightings = new Sightings(join(state, "seen"), clock);
   const snapshot = new Snapshot(

@@ -18,6 +18,8 @@ export class RemoteRefs implements Authority {
   constructor(
     readonly git: GitProgram,
     readonly remote: string,
+    /** Where pushes to it go: what decides is what is looked at. Its name says so, unless it is fetched from elsewhere. */
+    readonly address: string = remote,
   ) {}
 
   get place(): string {
@@ -45,7 +47,7 @@ export class RemoteRefs implements Authority {
         "--no-prune",
         "--refmap=",
         "--",
-        this.remote,
+        this.address,
         ...names.slice(at, at + fetchMax),
       ]);
       // One that was removed since is found out by the next look.
@@ -114,7 +116,7 @@ export class RemoteRefs implements Authority {
   async close(): Promise<void> {}
 
   async #list(patterns: readonly string[]): Promise<Refs> {
-    const end = await this.git.run(["ls-remote", "--refs", "--", this.remote, ...patterns]);
+    const end = await this.git.run(["ls-remote", "--refs", "--", this.address, ...patterns]);
     if (end.code !== 0) throw this.#unreachable(end);
     const refs = new Map<string, string>();
     for (const line of end.stdout.split("\n")) {

@@ -11,6 +11,8 @@ export const skewDefaultMs = 15 * 60_000;
 
 export interface RepositorySettings {
   readonly remotes: readonly string[];
+  /** Those whose pushes may go elsewhere than what is fetched from them, or to several places. */
+  readonly rerouted: readonly string[];
   /** Who decides: the name of a remote or `local`; null: not set. */
   readonly authority: string | null;
   readonly lockPolicy: string | null;
@@ -47,23 +49,39 @@ export class Repository {
     return new GitProgram(this.home, this.env, timeoutMs);
   }
 
+  /** Where pushes to a remote go, as git works it out. */
+  async pushAddresses(remote: string): Promise<readonly string[]> {
+    const said = await this.git().output(["remote", "get-url", "--push", "--all", "--", remote]);
+    return said.split("\n").filter((line) => line !== "");
+  }
+
   async settings(): Promise<RepositorySettings> {
     const { code, stdout } = await this.git().run([
       "config",
       "-z",
       "--get-regexp",
-      "^(remote\\..*\\.url|holdfast\\..*)$",
+      "^(remote\\..*\\.(push)?url|url\\..*\\.pushinsteadof|holdfast\\..*)$",
     ]);
+    const keys: string[] = [];
     const values = new Map<string, string>();
     // Exit code 1: nothing is set.
     if (code === 0)
       for (const entry of stdout.split("\0")) {
         const at = entry.indexOf("\n");
-        if (at > 0) values.set(entry.slice(0, at), entry.slice(at + 1));
+        if (at <= 0) continue;
+        keys.push(entry.slice(0, at));
+        values.set(entry.slice(0, at), entry.slice(at + 1));
       }
-    const remotes = [...values.keys()].flatMap((key) => /^remote\.(.*)\.url$/s.exec(key)?.[1] ?? []);
+    const named = (pattern: RegExp): string[] => keys.flatMap((key) => pattern.exec(key)?.[1] ?? []);
+    const fetched = named(/^remote\.(.*)\.url$/s);
+    const pushed = named(/^remote\.(.*)\.pushurl$/s);
+    const isRewritten = keys.some((key) => /^url\..*\.pushinsteadof$/s.test(key));
+    const remotes = [...new Set(fetched)];
     return {
       remotes,
+      rerouted: remotes.filter(
+        (name) => isRewritten || pushed.includes(name) || fetched.filter((one) => one === name).length > 1,
+      ),
       authority: values.get("holdfast.authority") ?? null,
       lockPolicy: values.get("holdfast.lockpolicy") ?? null,
       skewMs: skewOf(values.get("holdfast.skew")),

@@ -63,11 +63,13 @@ async function repositoryOf(flags: ServerFlags, { project }: Settings, why: stri
     import("./repository/choice.js"),
     import("./lock/session.js"),
   ]);
-  const { repository, authority, skewMs } = await chooseRepository(flags.git, project, cwd, process.env);
+  const choice = await chooseRepository(flags.git, project, cwd, process.env);
+  const { repository, authority, address, skewMs } = choice;
   const place: RepositoryPlace = {
     kind: "repository",
     cwd,
     authority: authority.value,
+    address,
     commonDir: repository.commonDir,
     stateDir: repository.stateDir,
     session: shortHash(callingSession(flags as { session?: string }).key),

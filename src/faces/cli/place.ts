@@ -17,6 +17,8 @@ export interface RepositoryPlace {
   readonly cwd: string;
   /** `local`, or a remote's name. */
   readonly authority: string;
+  /** Where pushes to that remote go, if not simply to where it is fetched from; else null. */
+  readonly address: string | null;
   readonly commonDir: string;
   /** Where this worktree keeps what is its own. */
   readonly stateDir: string;

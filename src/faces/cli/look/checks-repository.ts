@@ -32,8 +32,17 @@ export async function* checkRepository(
   const { stdout } = await repository.git().run(["--version"]);
   yield checkGit(stdout);
   yield fine("authority", `${placeText(place)} decides who holds a lock (from: ${from})`);
+  if (place.address !== null) yield addressNote(place.authority, place.address);
   yield* await checkAuthority(place);
 }
+
+/** Who fetches from one place and pushes to another may not know which of them the others share. */
+const addressNote = (remote: string, address: string): Finding =>
+  doubtful(
+    "address",
+    `pushes to ${remote} go to ${address.replace(/\/\/[^/@]*@/, "//")}, and locks are decided there`,
+    "see that all who share the locks push there, too; another remote decides with git config holdfast.authority NAME",
+  );
 
 /** By what `git --version` says. */
 export function checkGit(said: string): Finding {

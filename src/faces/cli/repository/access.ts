@@ -31,13 +31,14 @@ export function access(place: RepositoryPlace): Promise<Access> {
   return found;
 }
 
-async function open({ cwd, authority, session, skewMs }: RepositoryPlace): Promise<Access> {
+async function open({ cwd, authority, address, session, skewMs }: RepositoryPlace): Promise<Access> {
   const { findRepository, openRepository } = await loadEngine();
   const repository = await findRepository(cwd, process.env);
   const actor = actorOf(repository);
   const store = await openRepository(repository, {
     authority,
     session,
+    ...(address === null ? {} : { address }),
     ...(skewMs === null ? {} : { skewMs }),
   });
   atTheEnd(() => store.close());

@@ -16,6 +16,8 @@ export const localAuthority = "local";
 export interface Choice {
   readonly repository: Repository;
   readonly authority: Setting;
+  /** Where pushes to that remote go, if not simply to where it is fetched from; else null. */
+  readonly address: string | null;
   readonly skewMs: number | null;
 }
 
@@ -38,14 +40,26 @@ export async function chooseRepository(
   const repository = await repositoryAt(cwd, env);
   // The one that needs no look at the repository's configuration: scripts in a loop use it.
   if (named === localAuthority)
-    return { repository, authority: { value: localAuthority, from: "--git" }, skewMs: null };
-  const { remotes, authority: configured, skewMs } = await settingsOf(repository);
+    return { repository, authority: { value: localAuthority, from: "--git" }, address: null, skewMs: null };
+  const { remotes, rerouted, authority: configured, skewMs } = await settingsOf(repository);
   const wished = wishOf(named, project, configured, repository);
   if (wished !== null) refuseUnknown(wished, remotes);
   const usual = remotes.includes("origin")
     ? { value: "origin", from: "the repository has a remote of that name" }
     : { value: localAuthority, from: "the repository has no remote origin" };
-  return { repository, authority: wished ?? usual, skewMs };
+  const authority = wished ?? usual;
+  const address = rerouted.includes(authority.value) ? await onlyAddress(repository, authority.value) : null;
+  return { repository, authority, address, skewMs };
+}
+
+/** Two places that are pushed to one after the other are no compare-and-swap. */
+async function onlyAddress(repository: Repository, remote: string): Promise<string | null> {
+  const [address = null, ...more] = await repository.pushAddresses(remote);
+  if (more.length === 0) return address;
+  throw new CliError(
+    `${remote} is pushed to at ${more.length + 1} addresses, and one must decide: give that one a name with git remote add NAME URL, and use --git=NAME or git config holdfast.authority NAME`,
+    exitCodes.usage,
+  );
 }
 
 async function repositoryAt(cwd: string, env: Environment): Promise<Repository> {
