@@ -210,6 +210,58 @@ describe("records", () => {
     );
   });
 
+  test("one of a newer version is told, not left out in silence, and nobody is told to remove it", async () => {
+    const lab = openGitLab();
+    const a = lab.clone("a");
+    await acquire(a, "path:src", "--git=local");
+    const ref = a.git("for-each-ref", "--format=%(refname)", "refs/holdfast/locks");
+    writeFileSync(
+      join(lab.dir, "blob"),
+      a.git("cat-file", "-p", ref).replace('"holdfast":1', '"holdfast":2'),
+    );
+    a.git("update-ref", ref, a.git("hash-object", "-w", join(lab.dir, "blob")));
+    for (const command of [["lock", "status"], ["status"]]) {
+      const { code, stderr } = await a.holdfast([...command, "--git=local"]);
+      assert.equal(code, 0);
+      assert.match(
+        stderr,
+        /the record of a lock cannot be read and is left out .*newer version.*update this/,
+      );
+    }
+    const refused = await acquire(a, "path:src", "--git=local");
+    assertRefused(refused, 5, /the record of path:src cannot be read: a newer version.*Who holds it/);
+    const ill = await a.holdfast(["doctor", "--git=local"]);
+    assert.equal(ill.code, 5, ill.text);
+    assert.match(ill.stdout, /✗ the record of a lock .* cannot be read: a newer version[\s\S]*→ update/);
+    assert.doesNotMatch(refused.text + ill.text, /update-ref -d/);
+  });
+
+  test("what cannot be read may be the lock of a path: require refuses a commit, warn says so", async () => {
+    const lab = openGitLab();
+    const a = lab.clone("a");
+    await acquire(a, "path:src", "--git=local");
+    const ref = a.git("for-each-ref", "--format=%(refname)", "refs/holdfast/locks");
+    writeFileSync(join(lab.dir, "blob"), "{");
+    const damaged = a.git("hash-object", "-w", join(lab.dir, "blob"));
+    a.git("update-ref", ref, damaged);
+    const check = (policy: string): Promise<Ended> =>
+      a.holdfast(["guard", "check", "--git=local", "--policy", policy, "src/x"]);
+    const refused = await check("require");
+    assert.equal(refused.code, 5, refused.text);
+    assert.match(refused.stderr, /the record of a lock is damaged .*may be the lock of one of these paths/);
+    const warned = await check("warn");
+    assert.equal(warned.code, 0, warned.text);
+    assert.match(warned.stderr, /the record of a lock is damaged/);
+    a.git("update-ref", "-d", ref);
+    // Without the guard nothing is granted, and what is held can be told.
+    a.git("update-ref", "refs/holdfast/guard", damaged);
+    assert.equal((await check("require")).code, 0);
+    const ill = await a.holdfast(["doctor", "--git=local"]);
+    assert.equal(ill.code, 5, ill.text);
+    assert.match(ill.stdout, /✗ refs\/holdfast\/guard: it is damaged[\s\S]*→ nothing is granted until/);
+    assertRefused(await acquire(a, "y", "--git=local"), 5, /guard is damaged.*git update-ref -d refs\/hold/);
+  });
+
   test("one from the future is told by doctor", async () => {
     const a = openGitLab().clone("a");
     const ahead = await a.script(

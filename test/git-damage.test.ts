@@ -161,12 +161,12 @@ for (const authority of ["local", "origin"])
       for (const name of [...Object.keys(bad).map((_, i) => `bad-${i}`), "moved"])
         await assert.rejects(
           one.acquire(name),
-          refusal("corrupt", new RegExp(`record of ${name} is damaged`)),
+          refusal("corrupt", new RegExp(`record of ${name} (is damaged|cannot be read: a newer version)`)),
         );
       assert.deepEqual(await one.list(), ["good one 1"]);
       const troubles = await one.store.troubles();
       assert.equal(troubles.length, Object.keys(bad).length + 1);
-      assert.equal(troubles.filter(({ what }) => what === "future").length, 1);
+      assert.equal(troubles.filter(({ what }) => what === "newer").length, 1);
     }
     asker.leaseId = good;
     assert.equal(await asker.renew("good"), "renewed");
@@ -183,9 +183,25 @@ for (const authority of ["local", "origin"])
     for (const name of ["plain", "path:b"])
       await assert.rejects(other.acquire(name), refusal("corrupt", /refs\/holdfast\/guard is damaged/));
     assert.deepEqual(await other.list(), ["path:a one 1"]);
+    const [trouble, ...more] = await other.store.troubles();
+    assert.deepEqual([trouble?.what, trouble?.ref, more], ["damaged", "refs/holdfast/guard", []]);
     assert.equal(await asker.renew("path:a"), "renewed");
     assert.equal(await asker.release("path:a"), "released");
   });
+
+test("what was damaged and is mended at the remote is not refused from memory", async (t) => {
+  const { asker, deciding } = ground(t, "origin");
+  for (const [name, ref] of [
+    ["plain", refOfLock({ space, name: "plain" })],
+    ["path:a", "refs/holdfast/guard"],
+  ] as const) {
+    git(deciding, "update-ref", ref, blob(deciding, "nonsense"));
+    await asker.list();
+    await assert.rejects(asker.acquire(name), isStoreError("corrupt"));
+    git(deciding, "update-ref", "-d", ref);
+    assert.equal(await asker.acquire(name), 1, name);
+  }
+});
 
 test("a lock file that a killed git left behind: named at once when it is old, after a while when it may be in use", async (t) => {
   const clone = newRepository(join(scratch(t), "clone"));

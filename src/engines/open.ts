@@ -71,7 +71,7 @@ export async function openRepository(repository: Repository, options: GitOptions
 /** A store whose records are in a repository, where others may have damaged them or refuse to take them. */
 export interface RepositoryStore extends Store {
   /** Records that cannot be read, or that seem to come from the future. */
-  troubles(): Promise<readonly Trouble[]>;
+  troubles(seen?: "seen" | "now"): Promise<readonly Trouble[]>;
   /** Rejects with why if locks cannot be written. */
   probe(): Promise<void>;
 }

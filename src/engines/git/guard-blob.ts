@@ -33,12 +33,29 @@ export function encodeGuard(
 }
 
 export function decodeGuard(text: string): Guard {
+  const guard = parseGuard(text);
+  if (!("damaged" in guard)) return guard;
+  const next = guard.isFuture
+    ? "update this one"
+    : `git update-ref -d ${guardRef} (or a push that deletes it) removes it, after which tokens of locks that were cleaned up may repeat`;
+  throw new StoreError(
+    "corrupt",
+    `${guardRef} ${guard.damaged}: without it tokens could go back, so nothing is granted; ${next}`,
+  );
+}
+
+export function parseGuard(text: string): Guard | { readonly damaged: string; readonly isFuture: boolean } {
   try {
     const value = JSON.parse(text) as {
       holdfast?: unknown;
       floors?: unknown;
       grant?: unknown;
     };
+    if (typeof value.holdfast === "number" && value.holdfast > formatVersion)
+      return {
+        damaged: `was written by a newer version of Holdfast (format ${value.holdfast})`,
+        isFuture: true,
+      };
     if (value.holdfast === formatVersion && typeof value.floors === "object" && value.floors !== null) {
       const floors = value.floors as Record<string, unknown>;
       if (Object.values(floors).every((token) => Number.isSafeInteger(token)))
@@ -47,10 +64,7 @@ export function decodeGuard(text: string): Guard {
   } catch {
     // As below.
   }
-  throw new StoreError(
-    "corrupt",
-    `${guardRef} is damaged, or written by a newer version of Holdfast: without it tokens could go back, so nothing is granted`,
-  );
+  return { damaged: "is damaged", isFuture: false };
 }
 
 function grantIn(value: unknown): GuardedGrant | null {

@@ -7,7 +7,7 @@ import { indexEntries, type Key } from "../../core/keys.js";
 import type { FeedEvent, LockRecord, RequestRecord } from "../../core/records.js";
 import { type ListRow, StoreError } from "../../store/store.js";
 import { type Authority, guardRef, lockPrefix, type Refs, type Swap } from "./authority.js";
-import { decodeGuard, type Guard } from "./guard-blob.js";
+import { decodeGuard, type Guard, parseGuard } from "./guard-blob.js";
 import { type LockName, refOfLock } from "./key-refs.js";
 import type { MachineClock } from "./machine-clock.js";
 import type { Objects } from "./objects.js";
@@ -19,7 +19,8 @@ import type { Snapshot } from "./snapshot.js";
 const looksMax = 5;
 
 export interface Trouble {
-  readonly what: "damaged" | "future";
+  /** future: it is readable, and a clock is wrong. Of the others nobody can tell who holds what. */
+  readonly what: "damaged" | "newer" | "future";
   readonly resource: string | null;
   readonly ref: string;
   readonly details: string;
@@ -48,6 +49,8 @@ export class Records {
   /** Told of what this process wrote, with the events of the step. */
   whenWritten: (swaps: readonly Swap[], lock: LockRecord | null, events: readonly FeedEvent[]) => void = () =>
     undefined;
+  /** What the last look at all locks found. */
+  last: Found | null = null;
 
   constructor(
     readonly authority: Authority,
@@ -72,7 +75,8 @@ export class Records {
     const found = await this.#brought(() => this.authority.readAll());
     this.snapshot.replace(found, at);
     this.sightings.keepOnly(new Set([...found.keys()].map(nameOf)));
-    return this.#found(found, true);
+    this.last = this.#found(found, true);
+    return this.last;
   }
 
   /** As they were at the last look, if that says anything about all of them; else as they are now. */
@@ -82,10 +86,15 @@ export class Records {
     const wanted = isWhole ? [...refsNow.keys()] : refs;
     for (const ref of wanted) {
       const oid = refsNow.get(ref);
-      // Forgotten by a clean-up of the clone's objects.
-      if (oid !== undefined && (await this.objects.read(oid)) === null) return this.lookAtAll();
+      // Forgotten by a clean-up of the clone's objects; or it was damaged, and may be mended since.
+      if (oid !== undefined && !(await this.#isSound(ref, oid))) return this.lookAtAll();
     }
     return this.#found(new Map(refsNow), false);
+  }
+
+  async #isSound(ref: string, oid: string): Promise<boolean> {
+    const text = await this.objects.read(oid);
+    return text !== null && !("damaged" in (ref === guardRef ? parseGuard(text) : parseCell(text)));
   }
 
   /** Before the swap: from when on it counts. */
@@ -156,7 +165,10 @@ export class Records {
       locks,
       troubles: async () => {
         const cells = await Promise.all(lockRefs.map(([ref, oid]) => this.#cellAt(ref, oid)));
-        return cells.flatMap((cell) => ("what" in cell ? [cell] : this.#aheadOf(cell)));
+        return [
+          ...(await this.#guardTroubles(refs.get(guardRef))),
+          ...cells.flatMap((cell) => ("what" in cell ? [cell] : this.#aheadOf(cell))),
+        ];
       },
     };
   }
@@ -164,6 +176,16 @@ export class Records {
   async #guardAt(oid: string | undefined): Promise<Guard | null> {
     if (oid === undefined) return null;
     return decodeGuard((await this.objects.read(oid)) ?? "");
+  }
+
+  async #guardTroubles(oid: string | undefined): Promise<Trouble[]> {
+    if (oid === undefined) return [];
+    const guard = parseGuard((await this.objects.read(oid)) ?? "");
+    if (!("damaged" in guard)) return [];
+    const what = guard.isFuture ? "newer" : "damaged";
+    return [
+      { what, resource: null, ref: guardRef, details: `it ${guard.damaged}, so that nothing is granted` },
+    ];
   }
 
   async #cellOf(lock: LockName, oid: string | undefined): Promise<FoundCell | null> {
@@ -176,7 +198,9 @@ export class Records {
       };
     throw new StoreError(
       "corrupt",
-      `the record of ${lock.name} is damaged: ${cell.details}. Nobody can hold it until it is mended; git update-ref -d ${cell.ref} (or a push that deletes it) removes it, after which its tokens may repeat`,
+      cell.what === "newer"
+        ? `the record of ${lock.name} cannot be read: ${cell.details}. Who holds it cannot be told until then`
+        : `the record of ${lock.name} is damaged: ${cell.details}. Nobody can hold it until it is mended; git update-ref -d ${cell.ref} (or a push that deletes it) removes it, after which its tokens may repeat`,
     );
   }
 
@@ -187,7 +211,7 @@ export class Records {
     const text = await this.objects.read(oid);
     const stored = text === null ? { damaged: "its object is missing", isFuture: false } : parseCell(text);
     if ("damaged" in stored)
-      return { what: stored.isFuture ? "future" : "damaged", resource: null, ref, details: stored.damaged };
+      return { what: stored.isFuture ? "newer" : "damaged", resource: null, ref, details: stored.damaged };
     const { space, resource } = stored;
     if (refOfLock({ space, name: resource }) !== ref)
       return {

@@ -321,10 +321,11 @@ export class GitStore implements Store {
     throw new StoreError("unsupported", "locks in a repository are backed up with the repository");
   }
 
-  /** Records that cannot be read, and such as seem to come from the future. */
-  async troubles(): Promise<readonly Trouble[]> {
+  /** Records that cannot be read, and such as seem to come from the future; `seen`: by the list before. */
+  async troubles(seen: "seen" | "now" = "now"): Promise<readonly Trouble[]> {
     this.#check();
-    return (await this.#parts.records.lookAtAll()).troubles();
+    const { records } = this.#parts;
+    return ((seen === "seen" ? records.last : null) ?? (await records.lookAtAll())).troubles();
   }
 
   /** Rejects if lock references cannot be written. */

@@ -49,7 +49,7 @@ export async function checkCommand(paths: readonly string[], flags: CheckFlags):
   const { locks, me } = reading;
   const { paths: named, noText } = touched;
   const findings = judge({ paths: named, noText, locks, me: flags.as ?? me, demands: policy.demands });
-  const notes = [...touched.notes, ...(reading.unseen === null ? [] : [unseenText(reading.unseen)])];
+  const notes = [...touched.notes, ...doubtsIn(reading).map(({ message }) => message)];
   const report = { ...base, notes, findings };
   if (policy.word === "require" && refusedPaths(findings) > 0) throw refusal(report, mode);
   tell(flags, report);
@@ -113,8 +113,9 @@ async function readOrExplain(
 ): Promise<Reading | { readonly unread: string }> {
   try {
     const reading = await readLocks(flags);
-    if (reading.unseen === null || policy.word === "warn") return reading;
-    throw new CliError(unseenText(reading.unseen), exitCodes.other, { code: "forbidden" });
+    const [doubt] = doubtsIn(reading);
+    if (doubt === undefined || policy.word === "warn") return reading;
+    throw doubt;
   } catch (error) {
     const why = messageOf(error);
     if (policy.word === "warn") return { unread: `the locks could not be read, and were not heeded: ${why}` };
@@ -125,6 +126,20 @@ async function readOrExplain(
     });
   }
 }
+
+/** Why what was read may not be all there is. */
+const doubtsIn = ({ unseen, unreadable }: Reading): CliError[] => [
+  ...(unseen === null ? [] : [new CliError(unseenText(unseen), exitCodes.other, { code: "forbidden" })]),
+  ...(unreadable === null
+    ? []
+    : [
+        new CliError(
+          `${unreadable}. It may be the lock of one of these paths: holdfast doctor says what to do`,
+          exitCodes.storage,
+          { code: "unavailable" },
+        ),
+      ]),
+];
 
 const unseenText = (names: string): string =>
   `the token may not see ${names}: use one whose scopes cover them (an observer's is enough)`;

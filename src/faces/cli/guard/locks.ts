@@ -6,6 +6,7 @@ import { covers } from "../../../service/identity.js";
 import { connect } from "../connect.js";
 import { CliError, exitCodes } from "../failure.js";
 import { placeText } from "../place.js";
+import { isOfLock, unreadableAt, unreadableText } from "../repository/unreadable.js";
 import type { ServerFlags } from "../settings.js";
 import type { HeldLock } from "./judgement.js";
 
@@ -15,6 +16,8 @@ export interface Reading {
   readonly locks: readonly HeldLock[];
   /** What the token may not see, in words; null: it sees all that counts. */
   readonly unseen: string | null;
+  /** Records of a repository that may be locks of these paths, in words; null: all could be read. */
+  readonly unreadable: string | null;
 }
 
 /** A commit waits for it: a server that does not answer must not hold it up for minutes. */
@@ -27,7 +30,9 @@ export async function readLocks(flags: ServerFlags): Promise<Reading> {
   const { client, place } = await connect(flags);
   const signal = AbortSignal.timeout(withinMs);
   try {
-    return await readWith(client, signal);
+    const reading = await readWith(client, signal);
+    const [first] = ((await unreadableAt(place)) ?? []).filter(isOfLock);
+    return { ...reading, unreadable: first === undefined ? null : unreadableText(first) };
   } catch (error) {
     if (!signal.aborted) throw error;
     const late = `No complete answer from ${placeText(place)} within ${withinMs / 1000} s. Check its address and the network`;
@@ -35,7 +40,7 @@ export async function readLocks(flags: ServerFlags): Promise<Reading> {
   }
 }
 
-async function readWith(client: Client, signal: AbortSignal): Promise<Reading> {
+async function readWith(client: Client, signal: AbortSignal): Promise<Omit<Reading, "unreadable">> {
   const [{ principal, scopes }, below, global] = await Promise.all([
     client.whoami({ signal }),
     heldWith(client, pathNames, signal),

@@ -2,7 +2,7 @@
 import type { Lock } from "../../../client/replies.js";
 import { durationText, printJson, printLines, warn } from "../output.js";
 import type { Place } from "../place.js";
-import type { Trouble } from "../repository/engine.js";
+import { unreadableAt, unreadableText } from "../repository/unreadable.js";
 import { type Desk, type DeskFlags, openDesk } from "./desk.js";
 import { type Attempt, type Kept, writtenAt } from "./kept-leases.js";
 import { resourceOf } from "./lock-commands.js";
@@ -23,13 +23,17 @@ export async function statusCommand(given: string | undefined, flags: StatusFlag
   const found = resource === null ? await allLocks(desk, flags) : [await desk.client.locks.get(resource)];
   const held = found.filter(({ status, name }) => status === "held" && name.startsWith(flags.prefix ?? ""));
   const locks = flags.mine === true ? held.filter((lock) => isOfSession(desk, lock)) : held;
-  const damaged = resource === null ? await damagedRecords(desk.place) : null;
-  warn(...(damaged ?? []).map(damageText));
+  const isRepository = desk.place.kind === "repository";
+  // One lock that is asked for by its name could be read, or the command has failed.
+  const damaged = isRepository && resource !== null ? [] : await unreadableAt(desk.place);
+  warn(...(damaged ?? []).map((one) => `holdfast: ${unreadableText(one)}`));
   if (flags.json === true)
     return printJson({
       locks: locks.map((lock) => ({ ...lockFields(lock), mine: isOfSession(desk, lock) })),
       conflicts: [],
-      ...(damaged === null ? {} : { damaged }),
+      ...(damaged === null
+        ? {}
+        : { damaged: damaged.map(({ resource, ref, details }) => ({ resource, ref, details })) }),
       total: locks.length,
     });
   if (locks.length === 0) printLines(flags.mine === true ? "No locks of this session" : "No active locks");
@@ -40,20 +44,6 @@ export async function statusCommand(given: string | undefined, flags: StatusFlag
       `${others} more held by ${desk.principal} in other sessions; this one is ${desk.session.label} (HOLDFAST_SESSION names another)`,
     );
 }
-
-/** Records of a repository that cannot be read: they are named, and the others go on. Null where there are none to be. */
-async function damagedRecords(place: Place): Promise<readonly Damaged[] | null> {
-  if (place.kind === "server") return null;
-  const { store } = await (await import("../repository/access.js")).access(place);
-  return (await store.troubles())
-    .filter(({ what }) => what === "damaged")
-    .map(({ resource, ref, details }) => ({ resource, ref, details }));
-}
-
-type Damaged = Pick<Trouble, "resource" | "ref" | "details">;
-
-const damageText = ({ resource, ref, details }: Damaged): string =>
-  `holdfast: the record of ${resource ?? "a lock"} is damaged and left out (${ref}): ${details}`;
 
 async function allLocks(desk: Desk, { prefix, mine }: StatusFlags): Promise<Lock[]> {
   const locks: Lock[] = [];

@@ -9,6 +9,7 @@ import { exitCodes } from "../failure.js";
 import { durationText } from "../output.js";
 import { placeText, type RepositoryPlace } from "../place.js";
 import type { Trouble } from "../repository/engine.js";
+import { isOfLock } from "../repository/unreadable.js";
 import { checkKept } from "./checks-here.js";
 import { doubtful, type Finding, failed, fine } from "./finding.js";
 
@@ -110,19 +111,23 @@ function clockNote(skewMs: number | null): Finding {
 }
 
 function troubleFinding({ what, resource, ref, details }: Trouble): Finding {
-  const name = `the record of ${resource ?? "a lock"} (${ref})`;
-  return what === "future"
-    ? doubtful(
-        "records",
-        `${name}: ${details}`,
-        "set the clock that is wrong; update Holdfast where it is older",
-      )
-    : failed(
-        "records",
-        `${name} is damaged: ${details}`,
-        `nobody can take it until it is removed: git update-ref -d ${ref}, or at a remote git push REMOTE :${ref}`,
-        exitCodes.storage,
-      );
+  const isLock = isOfLock({ ref });
+  const name = isLock ? `the record of ${resource ?? "a lock"} (${ref})` : ref;
+  if (what === "future") return doubtful("records", `${name}: ${details}`, "set the clock that is wrong");
+  if (what === "newer")
+    return failed(
+      "records",
+      isLock ? `${name} cannot be read: ${details}` : `${name}: ${details}`,
+      "update Holdfast here",
+      exitCodes.storage,
+    );
+  const until = isLock ? "nobody can take it" : "nothing is granted";
+  return failed(
+    "records",
+    isLock ? `${name} is damaged: ${details}` : `${name}: ${details}`,
+    `${until} until it is removed: git update-ref -d ${ref}, or at a remote git push REMOTE :${ref}`,
+    exitCodes.storage,
+  );
 }
 
 /** Left behind by a git process that was killed: they stop whoever wants to change the same reference. */

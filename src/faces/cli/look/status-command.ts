@@ -2,8 +2,9 @@
 import type { Lock } from "../../../client/replies.js";
 import { connect } from "../connect.js";
 import { exitCodes } from "../failure.js";
-import { printJson, printLines } from "../output.js";
+import { printJson, printLines, warn } from "../output.js";
 import { placeText } from "../place.js";
+import { unreadableAt, unreadableText } from "../repository/unreadable.js";
 import type { ServerFlags } from "../settings.js";
 import { heldTable, wireKeys } from "./held.js";
 import { liveTable } from "./live.js";
@@ -28,6 +29,7 @@ export async function statusCommand(prefix: string | undefined, flags: StatusFla
     return liveTable(client, query, placeText(place));
   const locks: Lock[] = [];
   for await (const lock of client.locks.each({ ...query, limit: pageSize })) locks.push(lock);
+  warn(...((await unreadableAt(place)) ?? []).map((one) => `holdfast: ${unreadableText(one)}`));
   if (flags.json === true) printJson({ locks: locks.map(wireKeys), total: locks.length });
   else if (locks.length === 0) printLines("Nothing is held.");
   else printLines(...heldTable(locks, canDraw() ? (process.stdout.columns ?? null) : null));
