@@ -52,7 +52,30 @@ for (const [name, refuse] of Object.entries(refusing))
     await assert.rejects(store.probe(), said);
     assert.deepEqual(await asker.list(), []);
     assert.equal(git(bare, "for-each-ref", "refs/holdfast"), "");
+    if (name.includes("pre-receive"))
+      await assert.rejects(asker.acquire("plain"), refusal("unavailable", /it said: branches only/));
   });
+
+test("a remote that changes references one by one only: said at once, nothing taken", async (t) => {
+  const { bare, clones } = newRemote(scratch(t), 1);
+  git(bare, "config", "receive.advertiseAtomic", "false");
+  const store = openAt(clones[0] ?? "", { authority: "origin" });
+  t.after(() => store.close());
+  const asker = new Asker(store, "one");
+  const said = refusal("unavailable", /several references in one step.*holdfast\.authority local/);
+  for (const lock of ["plain", "path:a"]) await assert.rejects(asker.acquire(lock), said);
+  await assert.rejects(store.probe(), said);
+  assert.equal(git(bare, "for-each-ref", "refs/holdfast"), "");
+});
+
+test("a remote that takes references and does not show them is found out, and nothing is left there", async (t) => {
+  const { bare, clones } = newRemote(scratch(t), 1);
+  git(bare, "config", "uploadpack.hideRefs", "refs/holdfast");
+  const store = openAt(clones[0] ?? "", { authority: "origin" });
+  t.after(() => store.close());
+  await assert.rejects(store.probe(), refusal("unavailable", /takes lock references and does not show them/));
+  assert.equal(git(bare, "for-each-ref", "refs/holdfast"), "");
+});
 
 test("a remote that may be read and not written: said, nothing taken", async (t) => {
   const dir = scratch(t);

@@ -106,7 +106,10 @@ export class GitProgram {
 /** What git said, in one line. */
 export function whyOf({ code, stderr }: GitEnd, timeoutMs: number): string {
   if (code === null) return `no answer within ${Math.round(timeoutMs / 1000)} s`;
-  const said = stderr.split("\n").filter((line) => line.trim() !== "" && !line.startsWith("hint:"));
+  const said = stderr
+    .split("\n")
+    .map((line) => line.replace(/\s+/g, " ").trim())
+    .filter((line) => line !== "" && !line.startsWith("hint:"));
   return said.length === 0 ? `exit code ${code}` : said.join("; ");
 }
 

@@ -62,20 +62,20 @@ export class RemoteRefs implements Authority {
     if (end.code === 0 && flags.every((status) => status !== undefined && " +*-".includes(status.flag)))
       return "done";
     if (flags.some((status) => status !== undefined && isUnanswered.test(status.text))) return "unknown";
-    if (flags.some((status) => status !== undefined)) return this.#refusal([...said.values()]);
+    if (flags.some((status) => status !== undefined)) return this.#refusal([...said.values()], end.stderr);
     if (end.code === null || isUncertain.test(end.stderr)) return "unknown";
     throw this.#unreachable(end);
   }
 
   /** What was there already counts as lost: it is not what we wrote, since nothing is ever written twice. */
-  #refusal(statuses: readonly Status[]): SwapEnd {
+  #refusal(statuses: readonly Status[], stderr: string): SwapEnd {
     const refused = statuses.find(({ flag, text }) => flag === "!" && isForbidden.test(text));
     const lost = statuses.find(({ flag }) => flag === "!");
     this.obstacle = lost?.text ?? null;
     if (refused === undefined) return "lost";
     throw new StoreError(
       "unavailable",
-      `${this.place} does not take lock references (refs/holdfast/*): ${refused.text}. Ask for the right to write there, or use another authority: git config holdfast.authority local`,
+      `${this.place} does not take lock references (refs/holdfast/*): ${refused.text}${wordsOfRemote(stderr)}. Ask for the right to write there, or use another authority: git config holdfast.authority local`,
     );
   }
 
@@ -85,17 +85,24 @@ export class RemoteRefs implements Authority {
       { ref, old: null, fresh: oid },
       { ref, old: oid, fresh: null },
     ];
+    let isShown = false;
     for (const swap of probes) {
       const end = await this.#push([swap]);
       const [status] = statusesIn(end.stdout).values();
-      if (status?.flag === "!") this.#refusal([status]);
+      if (status?.flag === "!") this.#refusal([status], end.stderr);
       if (end.code !== 0) throw this.#unreachable(end);
+      if (swap.fresh !== null) isShown = (await this.#lines([ref])).length > 0;
     }
+    if (isShown) return;
+    throw new StoreError(
+      "unavailable",
+      `${this.place} takes lock references and does not show them (uploadpack.hideRefs?): nobody could see who holds a lock`,
+    );
   }
 
   /** In one step, whatever the user has set for pushes of their own. */
-  #push(swaps: readonly Swap[]): Promise<GitEnd> {
-    return this.git.run([
+  async #push(swaps: readonly Swap[]): Promise<GitEnd> {
+    const end = await this.git.run([
       // A clone made as a mirror would push everything or nothing.
       "-c",
       `remote.${this.remote}.mirror=false`,
@@ -111,20 +118,29 @@ export class RemoteRefs implements Authority {
       this.remote,
       ...swaps.map(({ ref, fresh }) => `${fresh ?? ""}:${ref}`),
     ]);
+    if (!/does not support --atomic push/.test(end.stderr)) return end;
+    throw new StoreError(
+      "unavailable",
+      `${this.place} does not change several references in one step (git push --atomic), so it cannot decide about locks: use another authority, as git config holdfast.authority local`,
+    );
   }
 
   async close(): Promise<void> {}
 
   async #list(patterns: readonly string[]): Promise<Refs> {
-    const end = await this.git.run(["ls-remote", "--refs", "--", this.address, ...patterns]);
-    if (end.code !== 0) throw this.#unreachable(end);
     const refs = new Map<string, string>();
-    for (const line of end.stdout.split("\n")) {
+    for (const line of await this.#lines(patterns)) {
       const [oid = "", ref = ""] = line.split("\t");
       // A pattern also matches the end of longer names.
       if (ref === guardRef || ref.startsWith(lockPrefix)) refs.set(ref, oid);
     }
     return refs;
+  }
+
+  async #lines(patterns: readonly string[]): Promise<readonly string[]> {
+    const end = await this.git.run(["ls-remote", "--refs", "--", this.address, ...patterns]);
+    if (end.code !== 0) throw this.#unreachable(end);
+    return end.stdout.split("\n").filter((line) => line !== "");
   }
 
   #unreachable(end: GitEnd): StoreError {
@@ -145,6 +161,15 @@ const isUnanswered = /remote failure|failed to report status/i;
 /** The remote will refuse the next try as well. */
 const isForbidden =
   /hook declined|hidden ref|deny|denied|prohibited|not allowed|permission|protected|read.only|funny refname|unpacker error/i;
+
+/** What its hook said, which knows best. */
+function wordsOfRemote(stderr: string): string {
+  const said = stderr.split("\n").flatMap((line) => /^remote: (.*?\S)\s*$/.exec(line)?.[1] ?? []);
+  return said.length === 0 ? "" : ` (it said: ${said.join("; ").slice(0, saidMax)})`;
+}
+
+/** Characters: a hook may print a page. */
+const saidMax = 300;
 
 interface Status {
   readonly flag: string;

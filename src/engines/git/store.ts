@@ -281,7 +281,10 @@ export class GitStore implements Store {
     if (this.#isClosed) return new StoreError("closed", "the store was closed before it was written");
     const { place, obstacle } = this.#parts.authority;
     const why = obstacle === null ? "" : ` (git said: ${obstacle})`;
-    return new StoreError("contended", `others kept changing the same lock at ${place}: try again${why}`);
+    return new StoreError(
+      "contended",
+      `others kept changing the same lock at ${place}: try again, or see holdfast doctor${why}`,
+    );
   }
 
   #pause(attempt: number): Promise<void> {
