@@ -39,7 +39,9 @@ describe("where there is no repository to use", () => {
     a.git("commit", "-q", "--allow-empty", "-m", "one");
     a.git("commit", "-q", "--allow-empty", "-m", "two");
     a.git("push", "-q", "origin", "HEAD:main");
-    assert.equal((await acquire(lab.at(lab.remote), "x", "--git")).code, 0);
+    // Also without --git: no server is configured.
+    assert.equal((await acquire(lab.at(lab.remote), "x")).code, 0);
+    assert.equal((await acquire(lab.at(join(lab.remote, "refs")), "x", "--git")).code, 4);
     // What the bare repository has for itself is what its clones have at their remote.
     assert.equal((await acquire(a, "x")).code, 4);
     a.git("clone", "-q", "--depth=1", `file://${lab.remote}`, "../shallow");
@@ -77,13 +79,21 @@ describe("flags", () => {
     a.git("config", "holdfast.authority", "origin");
     a.git("config", "holdfast.skew", "soon");
     assertRefused(await acquire(a, "x"), 2, /holdfast\.skew is "soon": give a time/);
-    assertRefused(await a.holdfast(["job", "claim", "x", "--git"]), 2, /unknown option '--git/);
+    assertRefused(
+      await a.holdfast(["job", "claim", "x", "--git"]),
+      2,
+      /unknown option '--git': holdfast job claim needs a server/,
+    );
+    // An empty variable, and a name behind a space, would mean another place or another lock.
+    assertRefused(await acquire(a, "x", "--git="), 2, /--git= names no remote: give --git=NAME/);
+    for (const command of [["lock", "acquire"], ["lock", "status"], ["status"], ["run"]])
+      assertRefused(await a.holdfast([...command, "--git", "local"]), 2, /a remote is given as --git=local/);
     assert.equal(lab.at(lab.remote).git("for-each-ref"), "");
   });
 
   test("bad durations and reasons are refused as at a server", async () => {
     const a = openGitLab().clone("a");
-    assertRefused(await acquire(a, "x", "--ttl", "2d"), 2, /--ttl must be at most 24h/);
+    assertRefused(await acquire(a, "x", "--ttl", "2d"), 2, /--ttl must be at most 24h here: give/);
     assertRefused(await acquire(a, "x", "--ttl", "0"), 2, /--ttl "0"/);
     assertRefused(await acquire(a, "x", "--reason", "x".repeat(1025)), 2, /metadata is too long/);
     assertRefused(await acquire(a, "node:x"), 1, /work graph/);

@@ -1,7 +1,7 @@
 // Locks in a git repository, by the command line as people and scripts use it: two clones of one remote, fresh shells,
 // worktrees, and what is kept where.
 import assert from "node:assert/strict";
-import { cpSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { actorOf, openGitLab } from "./cli-git-lab.js";
@@ -278,4 +278,17 @@ ${commit}
   await a.holdfast(["lock", "release", "path:config/settings.json"]);
   const done = await b.script(`holdfast lock acquire path:config/settings.json && ${commit}`);
   assert.equal(done.code, 0, done.text);
+});
+
+test("a clone that was moved is the same holder, in the same session", async () => {
+  const lab = openGitLab();
+  const env = { HOLDFAST_SESSION: "agent-7" };
+  const a = lab.clone("a");
+  assert.equal((await a.holdfast(["lock", "acquire", "x"], env)).code, 0);
+  renameSync(a.dir, join(lab.dir, "moved"));
+  const moved = lab.at(join(lab.dir, "moved"));
+  for (const verb of ["renew", "release"]) {
+    const ended = await moved.holdfast(["lock", verb, "x"], env);
+    assert.equal(ended.code, 0, ended.text);
+  }
 });

@@ -186,7 +186,7 @@ describe("what cannot be done", () => {
     await refused(
       ["--ttl", "48h", "--", "true"],
       2,
-      /^holdfast: --ttl must be at most 24h at this server: give a time as 30s, 15m, 1h\n$/,
+      /^holdfast: --ttl must be at most 24h here: give a time as 30s, 15m, 1h\n$/,
     );
   });
   test("wrong --on-loss", () =>

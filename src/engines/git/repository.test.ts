@@ -82,6 +82,7 @@ test("settings are read from the clone", async (t) => {
   const settings = () => findRepository(clone, gitEnv).settings();
   assert.deepEqual(await settings(), {
     remotes: ["origin"],
+    rerouted: [],
     authority: null,
     lockPolicy: null,
     skewMs: skewDefaultMs,
@@ -98,11 +99,16 @@ test("settings are read from the clone", async (t) => {
     git(clone, "config", "holdfast.skew", text);
     assert.deepEqual(await settings(), {
       remotes: ["origin", "team/a.b"],
+      rerouted: [],
       authority: "team/a.b",
       lockPolicy: "require",
       skewMs: ms,
     });
   }
+  git(clone, "remote", "set-url", "--push", "team/a.b", "https://example.org/y");
+  assert.deepEqual((await settings()).rerouted, ["team/a.b"]);
+  git(clone, "config", "url.ssh://example.org/.pushInsteadOf", "https://example.org/");
+  assert.deepEqual((await settings()).rerouted, ["origin", "team/a.b"]);
   git(clone, "config", "holdfast.skew", "-5m");
   await assert.rejects(settings(), isStoreError("unsupported"));
 });

@@ -115,7 +115,7 @@ function unreachableMessage({ message, cause }: HoldfastError): string {
 function ttlMessage({ message }: HoldfastError): string {
   const [, bound, seconds] = /must be (at (?:most|least)) (\d+)/.exec(message) ?? [];
   if (bound === undefined) return message;
-  return `--ttl must be ${bound} ${wholeUnits(Number(seconds))} at this server: give a time as 30s, 15m, 1h`;
+  return `--ttl must be ${bound} ${wholeUnits(Number(seconds))} here: give a time as 30s, 15m, 1h`;
 }
 
 /** In the largest unit that leaves nothing over. */

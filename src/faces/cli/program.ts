@@ -61,8 +61,24 @@ const isJson = (args: readonly string[]): boolean => ownWords(args).includes("--
 
 /** `--git` takes a remote only behind an equals sign: the next word is the name to be locked. */
 function withGitApart(args: readonly string[]): string[] {
+  refuseLooseGit(ownWords(args));
   const own = ownWords(args).map((word) => (word === "--git" ? "--git=" : word));
   return [...own, ...args.slice(own.length)];
+}
+
+/** What a script with an empty variable, or somebody used to other programs, would get: another place, or another lock. */
+function refuseLooseGit(own: readonly string[]): void {
+  if (own.includes("--git="))
+    throw new CliError(
+      "--git= names no remote: give --git=NAME, --git=local, or --git alone",
+      exitCodes.usage,
+    );
+  const next = own[own.indexOf("--git") + 1] ?? "";
+  if (own.includes("--git") && ["local", "origin"].includes(next))
+    throw new CliError(
+      `--git ${next}: a remote is given as --git=${next}. To lock the name ${next}: --resource ${next} --git`,
+      exitCodes.usage,
+    );
 }
 
 /** Knows the command's own group, or, for help and for a word that nobody knows, all of them. */
@@ -117,6 +133,11 @@ function wrongUse({ code, message }: CommanderError, command: Command, program: 
     const inner = command.commands.map((one) => one.name()).join(", ");
     return new CliError(`${path} needs a command after it: ${inner}. See: ${path} --help`, exitCodes.usage);
   }
+  if (words.startsWith("unknown option '--git="))
+    return new CliError(
+      `unknown option '--git': ${path} needs a server; a repository keeps locks only. See: ${path} --help`,
+      exitCodes.usage,
+    );
   const typed = /^unknown command '(.*?)'/.exec(words)?.[1];
   // As `holdfast acquire` for `holdfast lock acquire`.
   const deeper = command === program ? program.commands.find((one) => hasCommand(one, typed)) : undefined;

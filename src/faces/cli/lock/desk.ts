@@ -35,7 +35,8 @@ export async function openDesk(flags: DeskFlags, serves: "both" | "server" = "bo
 }
 
 function authorityText(place: Place): string {
-  if (place.kind === "repository") return `git:${place.authority}:${place.commonDir}`;
+  // Not where it is: what is kept lies in it, and a clone that was moved is the same actor.
+  if (place.kind === "repository") return `git:${place.authority}`;
   const { origin, pathname } = new URL(place.url);
   return `${origin}${pathname.replace(/\/+$/, "")}`;
 }

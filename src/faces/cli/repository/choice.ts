@@ -25,10 +25,13 @@ export interface Choice {
 export function isInRepository(cwd: string, env: Environment): boolean {
   if (env["GIT_DIR"]) return true;
   for (let at = resolve(cwd); ; at = dirname(at)) {
-    if (existsSync(join(at, ".git"))) return true;
+    if (existsSync(join(at, ".git")) || isBare(at)) return true;
     if (dirname(at) === at) return false;
   }
 }
+
+const isBare = (dir: string): boolean =>
+  ["HEAD", "objects", "refs"].every((name) => existsSync(join(dir, name)));
 
 /** `named`: what `--git` said; empty or undefined: no name. */
 export async function chooseRepository(

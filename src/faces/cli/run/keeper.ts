@@ -93,7 +93,7 @@ class Keeper {
   readonly #fetch: typeof fetch = async (...args) => {
     try {
       const response = await this.#endpoint.fetch(...args);
-      this.#note(response.status < 500 ? "" : `: ${placeText(this.lease.place)} answered ${response.status}`);
+      this.#note(response.status < 500 ? "" : `: ${await this.#failureOf(response)}`);
       return response;
     } catch (error) {
       const { cause, message } = error as Error & { cause?: { code?: string } };
@@ -101,6 +101,14 @@ class Keeper {
       throw error;
     }
   };
+
+  /** A repository says what git said, as often as it is asked; of a server the code is enough. */
+  async #failureOf(response: Response): Promise<string> {
+    const { place } = this.lease;
+    if (place.kind === "server") return `${placeText(place)} answered ${response.status}`;
+    const { details = "" } = (await response.json()) as { readonly details?: string };
+    return details.replace(/^Certainly not done: |, and nothing was taken|[. ]*(?:Try again\.)?$/g, "");
+  }
 
   #note(trouble: string): void {
     if (trouble === this.#trouble) return;
