@@ -123,7 +123,7 @@ export async function gcCommand(flags: DeskFlags): Promise<void> {
   printLines(
     cleaned === null
       ? `Removed 0 expired locks, kept ${kept}: a server removes them by itself`
-      : `Ended ${cleaned.settled} expired locks, removed ${cleaned.removed} records of locks long free, kept ${kept}`,
+      : `Ended ${cleaned.settled} expired locks, removed ${cleaned.removed} records of locks long free, kept ${kept} that are held`,
     ...(files === 0 ? [] : [`  Removed ${files} ${files === 1 ? "file" : "files"} of leases that are over`]),
   );
 }
