@@ -10,6 +10,7 @@
 import { checkConnections } from "./checker/connections.js";
 import { checkGrants } from "./checker/grants.js";
 import { checkGraph } from "./checker/graph.js";
+import { checkHolders } from "./checker/holders.js";
 import { isOp, type Ledger, ledgerOf, type NameFacts, type Noted } from "./checker/ledger.js";
 import type { Span } from "./checker/lifetimes.js";
 import { Model, type State } from "./checker/model.js";
@@ -63,6 +64,7 @@ export function check(history: History): Verdict {
   const nodes = checkGraph(ledger, accuse);
   for (const name of ledger.names.values()) {
     checkGrants(name, ledger, accuse);
+    checkHolders(name, ledger, accuse);
     checkQueue(name, ledger, accuse);
   }
   violations.push(...checkWatches(ledger), ...checkConnections(ledger));

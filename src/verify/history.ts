@@ -24,6 +24,8 @@ export type Call =
       /** Proof of being the holder already. */
       readonly lease: LeaseRef | null;
       readonly delayMs: number;
+      /** What others who find the name held are shown of this caller; where it is not said, nothing is judged by it. */
+      readonly label?: string;
     }
   /** `ttlMs` null: the TTL it has. */
   | { readonly op: "renew"; readonly name: string; readonly lease: LeaseRef; readonly ttlMs: number | null }
@@ -52,15 +54,16 @@ export type Reply =
       readonly token: number | null;
       /** The name that overlaps, where the reply says it; null: one that the caller must not know of. */
       readonly overlapping?: string | null;
+      readonly holder?: Holder;
     }
   /** Acquire: nobody may have it yet (a lock delay, or the quiet time after a restore). */
   | { readonly kind: "delayed" }
   /** Renew, release: this lease is over or never was. Acquire: what this request id was granted is over. */
   | { readonly kind: "lost" }
   /** Read: `token` is the holder's; when free, the last one granted, 0 if none is remembered. */
-  | { readonly kind: "state"; readonly held: boolean; readonly token: number }
-  /** Release, force, keepalive, end: done. */
-  | { readonly kind: "done" }
+  | { readonly kind: "state"; readonly held: boolean; readonly token: number; readonly holder?: Holder }
+  /** Release, force, keepalive, end: done. Keepalive: what the reply says is left of the session, in ms. */
+  | { readonly kind: "done"; readonly leftMs?: number }
   | { readonly kind: "opened"; readonly session: string; readonly leftMs: number }
   /** The session is over or unknown. */
   | { readonly kind: "gone" }
@@ -75,6 +78,15 @@ export type Reply =
       /** It was answered as done, without saying what: an answer that is none. */
       readonly isHollow?: true;
     };
+
+/** Who is said to have a name. */
+export interface Holder {
+  readonly principal: string;
+  /** What its acquire had to show; null: nothing. */
+  readonly label: string | null;
+  /** What is said to be left of its lease, in ms. */
+  readonly leftMs: number;
+}
 
 /** A copy of a request that the network made is an operation of its own. */
 export interface Operation {

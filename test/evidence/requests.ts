@@ -13,6 +13,7 @@ interface Body {
   readonly request_id?: string;
   readonly session_id?: string;
   readonly lease_id?: string;
+  readonly metadata?: string;
 }
 
 const ids = new StandIns();
@@ -63,6 +64,7 @@ function callOf({ path, body: text }: Request): Call {
       session: hidden(body.session_id),
       lease,
       delayMs: inMs(body.lock_delay_seconds) ?? 0,
+      ...(body.metadata === undefined ? {} : { label: body.metadata }),
     };
   if (lease === null || verb === undefined) throw new Error(`no call of a lease: ${path}`);
   return verb === "renew" ? { op: "renew", name, lease, ttlMs } : { op: "release", name, lease };

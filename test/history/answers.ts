@@ -2,14 +2,14 @@
 // the checker's own tests and the face of the simulation speak the same.
 import type { Claim } from "../../src/core/lease.js";
 import type { Holding, Refusal, RefusalCode } from "../../src/core/refusal.js";
-import type { Call, Reply } from "../../src/verify/history.js";
+import type { Call, Holder, Reply } from "../../src/verify/history.js";
 
 export const space = "default";
 
 /** `leaseId`: of the lease that it is granted, if it is granted a new one. */
 export function claimOf(
   principal: string,
-  { name, ttlMs, delayMs, session, lease, requestId }: Extract<Call, { op: "acquire" }>,
+  { name, ttlMs, delayMs, session, lease, requestId, label }: Extract<Call, { op: "acquire" }>,
   leaseId: string,
 ): Claim {
   return {
@@ -17,7 +17,7 @@ export function claimOf(
     name,
     principal,
     owner: null,
-    metadata: null,
+    metadata: label ?? null,
     ttlMs,
     delayMs,
     sessionId: session,
@@ -36,13 +36,20 @@ export const granted = ({ lock, expiresAt, now }: Holding): Reply => ({
   leftMs: Math.max(0, expiresAt - now),
 });
 
+/** Who has it, as anybody may read. */
+export const holderOf = ({ lock, expiresAt, now }: Holding): Holder => ({
+  principal: lock.lease.principal,
+  label: typeof lock.lease.metadata === "string" ? lock.lease.metadata : null,
+  leftMs: Math.max(0, expiresAt - now),
+});
+
 type Of<Code extends RefusalCode> = Extract<Refusal, { refused: Code }>;
 
 const replies: { readonly [Code in RefusalCode]: (refusal: Of<Code>, name: string) => Reply } = {
-  held: ({ holding: { lock } }, name) =>
-    lock.name === name
-      ? { kind: "held", token: lock.token }
-      : { kind: "held", token: null, overlapping: lock.name },
+  held: ({ holding }, name) =>
+    holding.lock.name === name
+      ? { kind: "held", token: holding.lock.token, holder: holderOf(holding) }
+      : { kind: "held", token: null, overlapping: holding.lock.name },
   delayed: () => ({ kind: "delayed" }),
   queued: () => ({ kind: "delayed" }),
   not_current: () => ({ kind: "lost" }),

@@ -257,6 +257,7 @@ class Driver {
       session,
       lease: proof?.lease ?? null,
       delayMs: this.#odds(0.2) ? this.#whole(100, 1500) : 0,
+      label: `${process.name} on ${proof?.name ?? name} at ${Math.round(this.#timeline.now)}`,
     };
     return call;
   }

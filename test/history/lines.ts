@@ -5,10 +5,12 @@
 //   @9      s acquired k 1                          stream s tells at 9 ms of token 1
 //   @9      s opened 7                              it is asked for then, to go on after event 7 if that is said
 //
-// Acquires may say wait=, request=, session=, proof= and delay=; a TTL is 1000 ms unless said, `ttl=session` none.
+//   9-11    b read k | holds 1 by=a left=990        who reads that is told more than the token, if that is said
+//
+// Acquires may say wait=, request=, session=, proof=, delay= and label=; a TTL is 1000 ms unless said, `ttl=session` none.
 // What is left of a lease or session, in ms, may be said last; else it is all of it, for a lease as far as its session
 // goes.
-import type { Call, History, Operation, Reply, Seen } from "../../src/verify/history.js";
+import type { Call, History, Holder, Operation, Reply, Seen } from "../../src/verify/history.js";
 
 export function historyOf(lines: readonly string[], more: Partial<History> = {}): History {
   const sessions = new Sessions();
@@ -75,6 +77,7 @@ function callOf(op: string, words: readonly string[]): Call {
         session: options.get("session") ?? null,
         lease: options.get("proof") ?? null,
         delayMs: number("delay"),
+        ...(options.has("label") ? { label: options.get("label") ?? "" } : {}),
       };
     case "renew":
       return { op, name: first, lease: second, ttlMs };
@@ -93,17 +96,18 @@ function callOf(op: string, words: readonly string[]): Call {
   }
 }
 
-function replyOf([kind = "", first = "", second = "", third]: readonly string[], call: Call): Reply {
+function replyOf(all: readonly string[], call: Call): Reply {
+  const [kind = "", first = "", second = "", third] = all.filter((word) => !word.includes("="));
   const ttlMs = "ttlMs" in call ? (call.ttlMs ?? 1000) : 1000;
   switch (kind) {
     case "granted":
       return { kind, token: Number(first), lease: second, leftMs: Number(third ?? ttlMs) };
     case "held":
-      if (/^\d+$/.test(first)) return { kind, token: Number(first) };
+      if (/^\d+$/.test(first)) return { kind, token: Number(first), ...holderIn(all) };
       return { kind, token: null, ...(first === "" ? {} : { overlapping: first }) };
     case "free":
     case "holds":
-      return { kind: "state", held: kind === "holds", token: Number(first) };
+      return { kind: "state", held: kind === "holds", token: Number(first), ...holderIn(all) };
     case "opened":
       return { kind, session: first, leftMs: Number(second || ttlMs) };
     case "refused":
@@ -112,15 +116,25 @@ function replyOf([kind = "", first = "", second = "", third]: readonly string[],
       return { kind, why: "lost" };
     case "hollow":
       return { kind: "unknown", why: "nothing in it", isHollow: true };
+    case "done":
+      return first === "" ? { kind } : { kind, leftMs: Number(first) };
     case "delayed":
     case "lost":
-    case "done":
     case "gone":
     case "reused":
       return { kind };
     default:
       throw new Error(`no such reply: ${kind}`);
   }
+}
+
+/** Who has it, as `by=`, `label=` and `left=` say. */
+function holderIn(words: readonly string[]): { readonly holder?: Holder } {
+  const said = (word: string): string | undefined =>
+    words.find((one) => one.startsWith(`${word}=`))?.slice(word.length + 1);
+  const principal = said("by");
+  if (principal === undefined) return {};
+  return { holder: { principal, label: said("label") ?? null, leftMs: Number(said("left") ?? 0) } };
 }
 
 function seenOf(line: string, index: number): Seen {

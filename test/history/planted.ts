@@ -3,6 +3,7 @@
 import type { Plant } from "./driver.js";
 import { bugsInParts } from "./planted-parts.js";
 import { bugsInRules } from "./planted-rules.js";
+import { bugsInWords } from "./planted-words.js";
 
 export interface Bug extends Plant {
   readonly bug: string;
@@ -10,4 +11,4 @@ export interface Bug extends Plant {
   readonly breaks: readonly string[];
 }
 
-export const bugs: readonly Bug[] = [...bugsInRules, ...bugsInParts];
+export const bugs: readonly Bug[] = [...bugsInRules, ...bugsInParts, ...bugsInWords];

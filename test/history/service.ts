@@ -20,7 +20,7 @@ import {
 import { decideClean, decideSweep } from "../../src/core/sweep.js";
 import { StoreError } from "../../src/store/store.js";
 import type { Call, Reply } from "../../src/verify/history.js";
-import { claimOf, granted, refused, space } from "./answers.js";
+import { claimOf, granted, holderOf, refused, space } from "./answers.js";
 import type { About, Engine } from "./engine.js";
 import type { Timeline } from "./timeline.js";
 
@@ -138,7 +138,8 @@ export class Service {
           [lockKey(space, call.name), floorKey(space)],
           (view, heirs) => rules.inspect(view, space, call.name, policy, heirs),
         );
-        return { kind: "state", held: holding !== null, token };
+        const state = { kind: "state", held: holding !== null, token } as const;
+        return holding === null ? state : { ...state, holder: holderOf(holding) };
       }
       case "node":
         throw new Error("there are no nodes here");
@@ -163,7 +164,9 @@ export class Service {
     if (call.op === "end")
       this.#step("session", [key], (view, heirs) => rules.drain(view, key, policy, heirs));
     const isOver = "refused" in reply && reply.refused === "session_expired";
-    return "refused" in reply && !(call.op === "end" && isOver) ? refused(reply, "") : { kind: "done" };
+    if ("refused" in reply && !(call.op === "end" && isOver)) return refused(reply, "");
+    const isKept = call.op === "keepalive" && "session" in reply;
+    return isKept ? { kind: "done", leftMs: reply.session.expiresAt - reply.now } : { kind: "done" };
   }
 
   #acquire(request: Request, call: Extract<Call, { op: "acquire" }>): void {

@@ -4,7 +4,7 @@ import type { Leases } from "../../src/service/leases.js";
 import type { Wait } from "../../src/service/waiting.js";
 import { StoreError } from "../../src/store/store.js";
 import type { Call, Reply } from "../../src/verify/history.js";
-import { claimOf, granted, refused, space } from "../history/answers.js";
+import { claimOf, granted, holderOf, refused, space } from "../history/answers.js";
 
 /** One request as it arrives at the server. */
 export interface Request {
@@ -54,7 +54,8 @@ async function carryOut(leases: Leases, request: Request): Promise<Reply> {
       return { kind: "done" };
     case "read": {
       const { holding, token } = await leases.inspect(space, call.name);
-      return { kind: "state", held: holding !== null, token };
+      const state = { kind: "state", held: holding !== null, token } as const;
+      return holding === null ? state : { ...state, holder: holderOf(holding) };
     }
     case "open": {
       const { ttlMs } = call;
@@ -64,7 +65,8 @@ async function carryOut(leases: Leases, request: Request): Promise<Reply> {
     }
     case "keepalive": {
       const reply = await leases.sessions.keepalive({ space, principal, id: call.session });
-      return "refused" in reply ? refused(reply, "") : { kind: "done" };
+      if ("refused" in reply) return refused(reply, "");
+      return { kind: "done", leftMs: reply.session.expiresAt - reply.now };
     }
     case "end": {
       const reply = await leases.sessions.end({ space, principal, id: call.session });

@@ -197,13 +197,21 @@ function checkGhosts(name: NameFacts, ledger: Ledger, blame: Blame): void {
   }
 }
 
+/** One acquire was granted it, and no other can have been. */
+const isPlain = ({ grants, mayGrant }: LeaseFacts): boolean => grants.length === 1 && mayGrant.length === 0;
+
+/** Not before this it can have been granted: until then the one before it was held. */
+function freeFrom(lease: LeaseFacts, history: History): number {
+  const before = lease.name.leases[lease.name.leases.indexOf(lease) - 1];
+  return before === undefined ? Number.NEGATIVE_INFINITY : heldUntil(before, history);
+}
+
 /** I18: the TTL that was asked for is the one that is answered. */
 function checkTtl(lease: LeaseFacts, history: History, blame: Blame): void {
-  const { grants, mayGrant, renewals, mayProlong, session } = lease;
+  const { renewals, mayProlong, session } = lease;
   const grant = firstGrant(lease);
-  const isPlain = grants.length === 1 && mayGrant.length === 0;
-  const isSteady = isPlain && [...renewals, ...mayProlong].every(({ call }) => call.ttlMs === null);
-  for (const noted of [...(isPlain ? [grant] : []), ...renewals]) {
+  const isSteady = isPlain(lease) && [...renewals, ...mayProlong].every(({ call }) => call.ttlMs === null);
+  for (const noted of [...(isPlain(lease) ? [grant] : []), ...renewals]) {
     const { call, reply, began, ended } = noted;
     const isDefault = call.op === "renew" && call.ttlMs === null;
     const ttlMs = isDefault && isSteady ? grant.call.ttlMs : call.ttlMs;
@@ -231,7 +239,8 @@ function checkWithin(
     const { call, reply, began, ended } = noted;
     const { least, most } = restOf(session, noted, history);
     const asked = call.op === "renew" ? (call.ttlMs ?? ttlMs) : ttlMs;
-    const own = (asked ?? Number.POSITIVE_INFINITY) - (ended - began) - history.clockBoundMs - tickMs;
+    const from = Math.max(began, isPlain(lease) && call.op === "acquire" ? freeFrom(lease, history) : began);
+    const own = (asked ?? Number.POSITIVE_INFINITY) - (ended - from) - history.clockBoundMs - tickMs;
     if (reply.leftMs > most)
       blame("I18", [noted], `session ${session.id} ends in ${most} ms at most: ${told(noted)}`);
     else if (asked !== undefined && reply.leftMs < Math.min(own, least))

@@ -41,28 +41,63 @@ export function checkOverlaps({ names, history }: Ledger, accuse: Accuse): void 
 /** I1: leases on names that overlap are never held at once. */
 function checkExclusion(group: readonly NameFacts[], history: History, accuse: Accuse): void {
   const holds = group
-    .flatMap(({ leases }) =>
-      leases.map((lease) => ({ lease, from: grantedBy(lease), until: heldUntil(lease, history) })),
-    )
+    .flatMap((name) => [...holdsOf(name, history), ...unheardIn(name)])
     .filter(({ from, until }) => from < until)
     .sort((one, other) => one.from - other.from);
-  let open: typeof holds = [];
+  let open: Hold[] = [];
   for (const hold of holds) {
     open = open.filter(({ until }) => until > hold.from);
     for (const other of open)
-      if (overlaps(hold.lease.name.name, other.lease.name.name) && !areOfOneSession(hold.lease, other.lease))
+      if (overlaps(hold.name, other.name) && !areOfOneSession(hold.lease, other.lease))
         accuse(
           "I1",
-          hold.lease.name.name,
-          [firstGrant(other.lease), firstGrant(hold.lease)],
-          `overlaps ${other.lease.name.name}, and both were held at ${at(hold.from)}: ${told(firstGrant(other.lease))}; ${told(firstGrant(hold.lease))}`,
+          hold.name,
+          [other.shown, hold.shown],
+          `overlaps ${other.name}, and both were held at ${at(hold.from)}: ${told(other.shown)}; ${told(hold.shown)}`,
         );
     open.push(hold);
   }
 }
 
-const areOfOneSession = (one: LeaseFacts, other: LeaseFacts): boolean =>
-  one.session !== null && one.session === other.session && one.principal === other.principal;
+/** A name was certainly held from the first instant to the second. */
+interface Hold {
+  readonly name: string;
+  readonly from: number;
+  readonly until: number;
+  readonly shown: Noted;
+  /** Null: nobody was told of its grant. */
+  readonly lease: LeaseFacts | null;
+}
+
+const holdsOf = ({ name, leases }: NameFacts, history: History): Hold[] =>
+  leases.map((lease) => ({
+    name,
+    from: grantedBy(lease),
+    until: heldUntil(lease, history),
+    shown: firstGrant(lease),
+    lease,
+  }));
+
+/** Leases that nobody was told of, from who saw them first to who saw them last. One of a session may stand in nobody's way. */
+function unheardIn({ name, operations, byToken, heldFirst, lostAcquires }: NameFacts): Hold[] {
+  if (lostAcquires.some(({ call }) => call.session !== null)) return [];
+  const holds = new Map<number, Hold>();
+  for (const { began, reply } of operations) {
+    const isHeld = reply.kind === "held" || (reply.kind === "state" && reply.held);
+    const token = isHeld ? reply.token : null;
+    const shown = token === null || byToken.has(token) ? undefined : heldFirst.get(token);
+    if (token !== null && shown !== undefined)
+      holds.set(token, { name, from: shown.ended, until: began, shown, lease: null });
+  }
+  return [...holds.values()];
+}
+
+const areOfOneSession = (one: LeaseFacts | null, other: LeaseFacts | null): boolean =>
+  one !== null &&
+  other !== null &&
+  one.session !== null &&
+  one.session === other.session &&
+  one.principal === other.principal;
 
 const isBlocked = ({ reply }: Noted): boolean => reply.kind === "held" && reply.token === null;
 

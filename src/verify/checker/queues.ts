@@ -1,8 +1,8 @@
 /**
  * Waiting in line, I25 and I26, judged by waiters who waited in vain: only of them it is certain when they stood in
  * line. One that was refused at `ended` had arrived `waitMs` earlier at the latest, and did not leave before
- * `began + waitMs`. Of one that was granted it is not certain when it arrived, so where the history says how long a
- * request may be on its way, that is added. Queues of one node; names that overlap others are left out, for their turn
+ * `began + waitMs`. Of one that was granted it is not certain when it arrived, so it is judged only where the history
+ * says how long a request may be on its way, and that is added. Queues of one node; names that overlap others are left out, for their turn
  * depends on those.
  */
 import type { History } from "../history.js";
@@ -38,8 +38,10 @@ export function checkQueue(name: NameFacts, ledger: Ledger, accuse: Accuse): voi
   if (canOverlap(name.name)) return;
   const waits = waitsIn(name, ledger.history);
   // Without a line nobody has a turn.
-  if (ledger.history.terms?.lookEveryMs === undefined)
+  if (ledger.history.terms?.lookEveryMs === undefined) {
     for (const lease of name.leases) checkTurn(lease, waits, ledger, accuse);
+    checkServed(name, ledger, accuse);
+  }
   for (const [nth, lease] of name.leases.entries()) {
     const next = name.leases[nth + 1];
     const isDelayed = [...lease.grants, ...lease.mayGrant].some(({ call }) => call.delayMs > 0);
@@ -76,6 +78,27 @@ function checkTurn(lease: LeaseFacts, waits: readonly Wait[], ledger: Ledger, ac
   const { acquire, from, to } = passed;
   const says = `stood in line from ${at(from)} to ${at(to)} and was passed: ${told(acquire)}; ${told(grant)}`;
   accuse("I25", lease.name.name, [acquire, grant], says);
+}
+
+/** I25: nor was anybody who came after a waiter granted before it, where both were. */
+function checkServed({ leases }: NameFacts, ledger: Ledger, accuse: Accuse): void {
+  const { history, pulses } = ledger;
+  if (history.timely === undefined) return;
+  const withinLineMs = withinMs(history) + history.timely.transitMs;
+  /** Of those with lower tokens the one that came last. */
+  let last: { readonly lease: LeaseFacts; readonly came: number } | undefined;
+  for (const lease of leases) {
+    const grant = firstGrant(lease);
+    const { began, ended, call, recorder } = grant;
+    const came = Math.min(grantedFrom(lease), cameFrom(ledger, grant));
+    const isWaiter = call.waitMs > 0 && lease.grants.length === 1 && lease.mayGrant.length === 0;
+    const inLine = isWaiter ? pulses.after(recorder, began, withinLineMs) : Number.POSITIVE_INFINITY;
+    if (last !== undefined && last.came > inLine && !isForgotten(history, began, ended)) {
+      const says = `stood in line by ${at(inLine)} and was passed: ${told(grant)}; ${told(firstGrant(last.lease))}`;
+      accuse("I25", lease.name.name, [grant, firstGrant(last.lease)], says);
+    }
+    if (last === undefined || came > last.came) last = { lease, came };
+  }
 }
 
 /** The earliest instant at which it can have come: a request id is the ticket that keeps its place. */

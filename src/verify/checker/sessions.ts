@@ -183,7 +183,7 @@ export function checkSessions(sessions: Iterable<SessionFacts>, history: History
 
 /** I15: a session belongs to the one who opened it. I18: it lives as long as it was asked to. */
 function checkOpening(
-  { openings, strangers, ttlMs }: SessionFacts,
+  { openings, strangers, prolongs, ttlMs }: SessionFacts,
   history: History,
   blame: (invariant: string, shown: readonly Noted[], says: string) => void,
 ): void {
@@ -195,8 +195,11 @@ function checkOpening(
   }
   for (const stranger of strangers)
     blame("I15", [opened, stranger], `was used by a stranger: ${told(opened)}; ${told(stranger)}`);
-  const { began, ended, reply } = opened;
   const slackMs = history.clockBoundMs + tickMs;
-  if (reply.leftMs > ttlMs + tickMs || reply.leftMs < ttlMs - (ended - began) - slackMs)
-    blame("I18", [opened], `asked for ${ttlMs} ms and got ${reply.leftMs}: ${told(opened)}`);
+  for (const noted of prolongs) {
+    const { began, ended, reply } = noted;
+    const leftMs = "leftMs" in reply ? reply.leftMs : undefined;
+    if (leftMs !== undefined && (leftMs > ttlMs + tickMs || leftMs < ttlMs - (ended - began) - slackMs))
+      blame("I18", [noted], `asked for ${ttlMs} ms and got ${leftMs}: ${told(noted)}`);
+  }
 }

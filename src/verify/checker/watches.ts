@@ -8,7 +8,7 @@
  * connection is marked, the snapshot was read after it was asked for, and is held against what was held then.
  */
 import type { Violation } from "../check.js";
-import type { Seen } from "../history.js";
+import type { History, Seen } from "../history.js";
 import { expiredBy, graceMs, heldUntil, mayEndFrom } from "./holds.js";
 import {
   grantedBy,
@@ -50,7 +50,7 @@ export function checkWatches(ledger: Ledger): Violation[] {
 class Stream {
   readonly #words = new Map<string, Word>();
   readonly #ids = new Map<string, Heard>();
-  /** Of all grants told so far the one that was asked for last. */
+  /** Of all changes told so far the one that happened last, and not before `from`. */
   #latest: { readonly heard: Heard; readonly from: number } | null = null;
   /** Leases that it spoke of. */
   readonly #told = new Set<string>();
@@ -196,9 +196,25 @@ class Stream {
     const isOld = before !== undefined && isShown(before) && heard.token <= before.heard.token;
     if (before !== undefined && !isOld) this.#inOrder(before, heard, name);
     if (name !== undefined) this.#isTrue(heard, name, before, isNew);
-    if (isOld && heard.token < before.heard.token) return;
     const word = wordAfter(before, heard);
+    const lease = name?.byToken.get(heard.token);
+    if (lease !== undefined) this.#follows(heard, lease, isOld ? null : word.renewals);
+    if (isOld && heard.token < before.heard.token) return;
     this.#words.set(heard.name, isOld ? { ...word, renewals: null } : word);
+  }
+
+  /** What is told of any name comes in the order in which it happened. `nth`: which of its renewals it is; null: unknown. */
+  #follows(heard: Heard, lease: LeaseFacts, nth: number | null): void {
+    const latest = this.#latest;
+    const { from, by } = happened(heard, lease, nth, this.ledger.history);
+    if (latest !== null && by < latest.from) {
+      const { name, event, token } = latest.heard;
+      this.#accuse(
+        [latest.heard, heard],
+        `token ${heard.token} of ${heard.name} was ${heard.event} by ${at(by)}, and it is told after token ${token} of ${name}, which was ${event} at ${at(latest.from)} or later`,
+      );
+    }
+    if (latest === null || from > latest.from) this.#latest = { heard, from };
   }
 
   /** Each event follows from the one before it about the same name. */
@@ -220,7 +236,7 @@ class Stream {
   /** The operations bear out what it says. */
   #isTrue(heard: Heard, name: NameFacts, before: Word | undefined, isNew: boolean): void {
     const lease = name.byToken.get(heard.token);
-    if (heard.event === "acquired") this.#isGrant(heard, name, lease);
+    if (heard.event === "acquired") this.#wasAsked(heard, name);
     if (lease === undefined || heard.event === "acquired" || heard.event === "renewed") return;
     if (heard.event === "released") this.#isDue(heard, lease, isNew);
     const until = heldUntil(lease, this.ledger.history);
@@ -240,40 +256,22 @@ class Stream {
       this.#isComplete(heard, lease, before.renewals);
   }
 
-  /** A release is told neither without the lease that it ends nor after what was asked for later. */
+  /** A release is not told without the lease that it ends. */
   #isDue(heard: Heard, lease: LeaseFacts, isNew: boolean): void {
     const since = this.#since;
-    const latest = this.#latest;
     const isPlain = lease.session === null && lease.mayGrant.length === 0 && lease.name.forces.length === 0;
     if (isNew && since !== null && isPlain && lease.releases.every(({ began }) => began > since))
       this.#accuse([heard], `token ${heard.token} is told to be released, and its grant was left out`);
-    else if (latest !== null && releasedBy(lease) < latest.from)
-      this.#accuse(
-        [latest.heard, heard],
-        `token ${heard.token} of ${heard.name} was released before token ${latest.heard.token} of ${latest.heard.name} was asked for, and told after it`,
-      );
   }
 
-  /** Returns from when on it can have been granted. */
-  #wasAsked(heard: Heard, name: NameFacts): number {
+  /** Nobody is told of a grant before it was asked for. */
+  #wasAsked(heard: Heard, name: NameFacts): void {
     const lease = name.byToken.get(heard.token);
     // Operations are in the order in which they began.
     const asked = name.lostAcquires[0]?.began ?? Number.POSITIVE_INFINITY;
     const from = lease === undefined ? asked : grantedFrom(lease);
     if (heard.at < from)
       this.#accuse([heard], `token ${heard.token} was told at ${at(heard.at)}, and nobody had asked for it`);
-    return from;
-  }
-
-  #isGrant(heard: Heard, name: NameFacts, lease: LeaseFacts | undefined): void {
-    const from = this.#wasAsked(heard, name);
-    if (lease === undefined) return;
-    if (this.#latest !== null && grantedBy(lease) < this.#latest.from)
-      this.#accuse(
-        [this.#latest.heard, heard],
-        `token ${heard.token} of ${heard.name} was granted before token ${this.#latest.heard.token} of ${this.#latest.heard.name} was asked for, and told after it`,
-      );
-    if (this.#latest === null || from > this.#latest.from) this.#latest = { heard, from };
   }
 
   /** Every renewal is told once. */
@@ -295,6 +293,29 @@ class Stream {
       operations: shown.map(({ index }) => index),
     });
   }
+}
+
+/** Between which instants a change that is told happened. */
+function happened(
+  { event }: Heard,
+  lease: LeaseFacts,
+  nth: number | null,
+  history: History,
+): { readonly from: number; readonly by: number } {
+  const granted = grantedFrom(lease);
+  if (event === "acquired") return { from: granted, by: grantedBy(lease) };
+  if (event === "expired") return { from: heldUntil(lease, history), by: Number.POSITIVE_INFINITY };
+  if (event === "released")
+    return { from: Math.max(granted, mayEndFrom(lease, history)), by: releasedBy(lease) };
+  const { renewals, grants, mayGrant, mayProlong } = lease;
+  // Who asked again, or got no reply, may have been the one to renew.
+  const isPlain = grants.length === 1 && mayGrant.length === 0 && mayProlong.length === 0;
+  if (nth === null || nth < 1 || nth > renewals.length || !isPlain)
+    return { from: granted, by: Number.POSITIVE_INFINITY };
+  // Whichever of them it was: by then so many were done, and before not so many had been asked for.
+  const nthOf = (instants: readonly number[]): number =>
+    [...instants].sort((one, other) => one - other)[nth - 1] ?? granted;
+  return { from: nthOf(renewals.map(({ began }) => began)), by: nthOf(renewals.map(({ ended }) => ended)) };
 }
 
 /** By then its holder had released it. */

@@ -183,12 +183,14 @@ export class HttpLab implements Lab {
     const { operator, timeoutMs = timeoutDefaultMs } = this.options;
     const { bearer } = call.op === "force" ? (operator ?? principal) : principal;
     const waitMs = "waitMs" in call ? call.waitMs : 0;
-    const asked = requestFor(call, this.#ids, this.#labelOf(process, call));
+    const label = this.#labelOf(process, call);
+    const asked = requestFor(call, this.#ids, label);
+    const noted = call.op === "acquire" ? { ...call, label } : call;
     await this.#pace.begin(this.#isLeaving ? undefined : this.options.ends);
     const ask = async (): Promise<Reply> => {
       if (this.#isEnded) return ended;
       const began = this.now();
-      const asking = this.recorder.asking({ process, principal: principal.name, call, began });
+      const asking = this.recorder.asking({ process, principal: principal.name, call: noted, began });
       const heard = await this.#exchange.ask(bearer, asked, { timeoutMs: timeoutMs + waitMs, signal });
       asking.over();
       this.#noteHeard(heard, principal.name, began);
@@ -196,7 +198,7 @@ export class HttpLab implements Lab {
       // The service never heard of it.
       if (heard.kind === "unsent") return reply;
       const endedAt = reply.kind === "unknown" ? Number.POSITIVE_INFINITY : this.now();
-      const operation = { process, principal: principal.name, call, began, ended: endedAt, reply };
+      const operation = { process, principal: principal.name, call: noted, began, ended: endedAt, reply };
       this.recorder.operation(operation);
       this.#custody.note(who, operation);
       return reply;

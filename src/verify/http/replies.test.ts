@@ -21,6 +21,9 @@ const force: Call = { op: "force", name: "n" };
 const lease = { lease_id: "ls", fencing_token: 7, expires_in_ms: 1990 };
 const granted: Reply = { kind: "granted", lease: "~ls", token: 7, leftMs: 1990 };
 
+const holder = { holder: { principal: "p" }, expires_in_ms: 900, metadata: "build 7" };
+const heldBy = { token: 3, holder: { principal: "p", label: "build 7", leftMs: 900 } };
+
 /** Answered as done, and nobody knows what. */
 function hollow(status: number): Reply {
   return { kind: "unknown", why: `${status} without what it promises`, isHollow: true };
@@ -51,7 +54,20 @@ const rows: readonly (readonly [Call, number, unknown, Reply])[] = [
   [read, 200, { status: "free", fencing_token: 0 }, { kind: "state", held: false, token: 0 }],
   [read, 200, { status: "held", fencing_token: 3 }, { kind: "state", held: true, token: 3 }],
   [open, 201, { session_id: "ss", expires_in_ms: 5000 }, { kind: "opened", session: "~ss", leftMs: 5000 }],
-  [keepalive, 200, {}, { kind: "done" }],
+  [
+    read,
+    200,
+    { name: "n", status: "held", fencing_token: 3, ...holder },
+    { ...heldBy, kind: "state", held: true },
+  ],
+  [plain, 200, { name: "n", status: "held", fencing_token: 3, ...holder }, { ...heldBy, kind: "held" }],
+  [
+    plain,
+    200,
+    { status: "held", fencing_token: 3, ...holder, metadata: null },
+    { kind: "held", token: 3, holder: { ...heldBy.holder, label: null } },
+  ],
+  [keepalive, 200, { session_id: "ss", expires_in_ms: 5000 }, { kind: "done", leftMs: 5000 }],
   [keepalive, 410, { code: "session_expired" }, { kind: "gone" }],
   [end, 204, undefined, { kind: "done" }],
   [end, 404, { code: "not_found" }, { kind: "gone" }],
@@ -70,6 +86,10 @@ const rows: readonly (readonly [Call, number, unknown, Reply])[] = [
   [renew, 200, undefined, hollow(200)],
   [read, 200, { fencing_token: 3 }, hollow(200)],
   [open, 201, { session_id: "ss" }, hollow(201)],
+  [keepalive, 200, {}, hollow(200)],
+  // Nor does one about another name.
+  [plain, 200, { name: "m", status: "acquired", ...lease }, hollow(200)],
+  [read, 200, { name: "m", status: "free", fencing_token: 0 }, hollow(200)],
 ];
 
 for (const [call, status, body, expected] of rows)

@@ -3,7 +3,7 @@
  * 4xx and 503 `unavailable` had no effect, any other failure may have had one.
  */
 
-import type { Call, Reply } from "../history.js";
+import type { Call, Holder, Reply } from "../history.js";
 import type { Asked, Heard } from "./exchange.js";
 import { nodeReplyFrom, nodeRequestFor } from "./node-replies.js";
 
@@ -81,6 +81,9 @@ interface Body {
   readonly fencing_token?: unknown;
   readonly expires_in_ms?: unknown;
   readonly conflicts_with?: unknown;
+  readonly name?: unknown;
+  readonly holder?: unknown;
+  readonly metadata?: unknown;
 }
 
 export function replyFrom(call: Call, heard: Heard, ids: Ids): Reply {
@@ -100,33 +103,46 @@ export function replyFrom(call: Call, heard: Heard, ids: Ids): Reply {
 /** Null where the reply lacks what it promises. */
 function success(call: LockCall, body: Body, ids: Ids): Reply | null {
   const { lease_id, session_id, fencing_token: token, expires_in_ms: leftMs } = body;
+  // An answer about something else is none.
+  if ("name" in call && body.name !== undefined && body.name !== call.name) return null;
   switch (call.op) {
     case "acquire":
-      if (body.status === "held" && typeof token === "number") return held(token, body.conflicts_with);
+      if (body.status === "held" && typeof token === "number") return held(token, body);
       if (body.status !== "acquired") return null;
       return granted(lease_id, token, leftMs, ids);
     case "renew":
       return granted(lease_id, token, leftMs, ids);
     case "read":
       return typeof token === "number" && (body.status === "held" || body.status === "free")
-        ? { kind: "state", held: body.status === "held", token }
+        ? { kind: "state", held: body.status === "held", token, ...holderIn(body) }
         : null;
     case "open":
       return typeof session_id === "string" && typeof leftMs === "number"
         ? { kind: "opened", session: ids.hide(session_id), leftMs }
         : null;
+    case "keepalive":
+      return typeof leftMs === "number" ? { kind: "done", leftMs } : null;
     case "release":
     case "force":
-    case "keepalive":
     case "end":
       return { kind: "done" };
   }
 }
 
 /** A token of 0 stands for a lease on a name that the caller may not see. */
-function held(token: number, overlapping: unknown): Reply {
+function held(token: number, body: Body): Reply {
+  const { conflicts_with: overlapping } = body;
   if (typeof overlapping === "string") return { kind: "held", token: null, overlapping };
-  return token === 0 ? { kind: "held", token: null, overlapping: null } : { kind: "held", token };
+  return token === 0
+    ? { kind: "held", token: null, overlapping: null }
+    : { kind: "held", token, ...holderIn(body) };
+}
+
+/** Who has it, where it is held and the reply says so. */
+function holderIn({ holder, metadata, expires_in_ms: leftMs }: Body): { readonly holder?: Holder } {
+  const { principal } = (holder ?? {}) as { readonly principal?: unknown };
+  if (typeof principal !== "string" || typeof leftMs !== "number") return {};
+  return { holder: { principal, label: typeof metadata === "string" ? metadata : null, leftMs } };
 }
 
 const granted = (lease: unknown, token: unknown, leftMs: unknown, ids: Ids): Reply | null =>
