@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
@@ -152,6 +152,9 @@ describe("holdfast verify", () => {
     const nobody = `http://127.0.0.1:${await freePort()}`;
     const here = server.url;
     await using elsewhere = await webServer();
+    await using busy = await webServer((_request, response) => {
+      response.writeHead(503, { "retry-after": "60" }).end(JSON.stringify({ details: "Stopping." }));
+    });
     const stranger = await workerToken(server, "stranger", { space: "elsewhere" });
     const plain = await workerToken(server, "plain-names", { scopes: ["verify-*"] });
     mkdirSync(join(reports, "folder.html"));
@@ -159,12 +162,19 @@ describe("holdfast verify", () => {
       [() => verify("http://locks.example:4280"), 2, /locks\.example is not this machine\. .* add --yes/],
       [() => verify("http://127.0.0.1.example"), 2, /is not this machine/],
       [() => verify("http://locks.invalid:4280", "--yes"), 5, /cannot reach http:\/\/locks\.invalid:4280/],
-      [() => verify("ftp://localhost"), 2, /is no URL of a server/],
+      [() => verify("ftp://localhost"), 2, /holdfast: ftp:\/\/localhost is no URL of a server/],
       [() => verify("http://me:hunter2@127.0.0.1:1"), 2, /^(?!.*hunter2).*a user or a password/],
       [() => verify("ftp://me:hunter2@127.0.0.1"), 2, /^(?!.*hunter2).*a user or a password/],
       [() => verify(nobody), 5, /cannot reach .*ECONNREFUSED.* Is it running\?/],
       [() => holdfast(["verify", "--server", nobody, "--token", "x"]), 5, /cannot reach .*ECONNREFUSED/],
       [() => verify(here, "--server", nobody), 2, /--url and --server say the same thing twice/],
+      [() => verify(here, "--token", "x", "--token-file", "y"), 2, /--token and --token-file say the same/],
+      [
+        () => holdfast(["verify", "--url", here], { cwd: reports }),
+        2,
+        /no token for .*give --token-file FILE/s,
+      ],
+      [() => verify(busy.url), 5, /answers 503 to GET \/whoami: Stopping\. Try again when it has less to do/],
       [
         () => holdfast(["verify", "--data", reports, "--token", "x"]),
         3,
@@ -213,6 +223,14 @@ describe("holdfast verify", () => {
     };
     // A few at a time: each is a process.
     while (rows.length > 0) await Promise.all(rows.splice(0, 4).map(look));
+  });
+
+  test("takes its token from a file", async () => {
+    writeFileSync(join(reports, "token"), "secret-a\n");
+    const more = ["--token-file", "token", "--duration", "5s", "--workloads", "tokens", "--json"];
+    const { code, stdout } = await holdfast(["verify", "--url", server.url, ...more], { cwd: reports });
+    assert.equal(code, 0, stdout);
+    assert.deepEqual(JSON.parse(stdout).data.principals, ["runner-1"]);
   });
 
   test("prints the verdict also where a report cannot be written in the end", async () => {

@@ -6,7 +6,7 @@ import { verify } from "../src/verify/run.js";
 import { graph } from "../src/verify/workloads/graph.js";
 import { mutex } from "../src/verify/workloads/mutex.js";
 import { type Plant, programWith } from "./evidence/planted-program.js";
-import { adminToken, call, startServer } from "./server.js";
+import { adminToken, call, type Server, startServer } from "./server.js";
 
 const seed = Math.floor(Math.random() * 2 ** 31);
 /** Each has a server of its own, and waits more than it works. */
@@ -71,7 +71,7 @@ describe("found out by the workload", { concurrency }, () => {
   for (const { plant, breaks } of rows)
     test(plant.what, async (t) => {
       await using server = await startServer({ program: programWith(plant) });
-      const bearers = [adminToken, "secret-a", "secret-b"];
+      const bearers = [await adminOf(server), "secret-a", "secret-b"];
       const options = { url: server.url, bearers, durationMs, workloads: [graph], seed };
       // The first that is found need not be the one that tells most.
       const { workloads } = await verify({ ...options, keepGoing: true });
@@ -88,21 +88,61 @@ interface PolicyBody {
   readonly types: Readonly<Record<string, unknown>>;
 }
 
+const policyOf = async (server: Server): Promise<PolicyBody> =>
+  (await call<PolicyBody>(server, "GET", "/v1/policy", { token: adminToken })).body;
+
+async function adminOf(server: Server): Promise<string> {
+  const body = { name: "admin", role: "admin" };
+  return (await call<{ token: string }>(server, "POST", "/tokens", { token: adminToken, body })).body.token;
+}
+
 describe("a server that keeps its promises", { concurrency }, () => {
-  test("is not accused, and has its policy back", async () => {
+  test("is not accused, and who works there notices nothing", async () => {
     await using server = await startServer();
-    const policy = async (): Promise<PolicyBody> =>
-      (await call<PolicyBody>(server, "GET", "/v1/policy", { token: adminToken })).body;
-    const before = await policy();
-    const bearers = [adminToken, "secret-a", "secret-b"];
+    const before = await policyOf(server);
+    const over = new AbortController();
+    // A worker that takes whatever work there is.
+    const worker = async (): Promise<void> => {
+      for (const body = { wait_seconds: 1 }; !over.signal.aborted; ) {
+        const next = await call(server, "POST", "/v1/queue/next", { token: "secret-b", body });
+        assert.equal(next.body["status"], "empty");
+      }
+    };
+    const working = worker();
+    const bearers = [adminToken, "secret-a"];
     const result = await verify({ url: server.url, bearers, durationMs, workloads: [graph], seed });
+    over.abort();
+    await working;
     const [found] = result.workloads;
     assert.deepEqual(found?.verdict.violations, [], `seed ${seed}`);
     assert.deepEqual(found?.tooLittle, [], `seed ${seed}`);
     assert.deepEqual([result.outcome, result.leftBehind, result.leftOut], ["ok", [], []]);
-    assert.deepEqual((await policy()).types, before.types);
+    assert.deepEqual(await policyOf(server), before);
+    const nodes = await call<{ nodes: unknown[] }>(server, "GET", "/v1/nodes", { token: adminToken });
+    assert.deepEqual(nodes.body.nodes, []);
+  });
+
+  test("with an admin's token the workload runs where it is named, and the policy is as before", async () => {
+    await using server = await startServer();
+    const before = await policyOf(server);
+    const bearers = [await adminOf(server), "secret-a", "secret-b"];
+    const result = await verify({ url: server.url, bearers, durationMs, workloads: [graph], seed });
+    assert.deepEqual([result.outcome, result.leftBehind, result.leftOut], ["ok", [], []], `seed ${seed}`);
+    assert.deepEqual((await policyOf(server)).types, before.types);
     const queue = await call<{ items: unknown[] }>(server, "GET", "/v1/queue", { token: adminToken });
     assert.deepEqual(queue.body.items, []);
+  });
+
+  test("with an admin's token it is left out where nobody named it", async () => {
+    await using server = await startServer();
+    const over = AbortSignal.abort();
+    const bearers = [await adminOf(server)];
+    const { leftOut } = await verify({ url: server.url, bearers, durationMs, seed, signal: over });
+    assert.deepEqual(
+      leftOut?.map(({ workload }) => workload),
+      ["graph"],
+    );
+    assert.match(leftOut?.[0]?.why ?? "", /may be handed one of its nodes/);
   });
 
   test("without an admin's token the workload is left out, and the result says so", async () => {

@@ -13,7 +13,7 @@ export interface VerifyOptions {
   readonly bearerNames?: readonly string[];
   /** From `durationMinMs` to `durationMaxMs`. */
   readonly durationMs: number;
-  /** All where nothing is given; one that is given twice runs once. */
+  /** All that may run there, where nothing is given; one that is given twice runs once. */
   readonly workloads?: readonly Workload[];
   readonly seed?: number;
   readonly load?: Load;
@@ -43,6 +43,8 @@ export const durationMaxMs = 86_400_000;
 /** Options that can work, with nothing left open. */
 export interface Checked extends VerifyOptions {
   readonly workloads: readonly Workload[];
+  /** Somebody named them. */
+  readonly areChosen: boolean;
 }
 
 export function checked(options: VerifyOptions): Checked {
@@ -59,7 +61,7 @@ export function checked(options: VerifyOptions): Checked {
   if (workloads.length === 0) throw new VerifyError("a run needs at least one workload", "usage");
   // Two at once under the same names would each be judged without the other's calls.
   const byName = new Map(workloads.map((workload) => [workload.name, workload]));
-  return { ...options, workloads: [...byName.values()] };
+  return { ...options, workloads: [...byName.values()], areChosen: options.workloads !== undefined };
 }
 
 /** A header takes no other characters. */

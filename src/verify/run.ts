@@ -10,7 +10,7 @@ import { monotonicMs, sleep } from "./http/clock.js";
 import { Contact } from "./http/contact.js";
 import { Exchange } from "./http/exchange.js";
 import { HttpLab, type Principal } from "./http/lab.js";
-import { graphAdmin } from "./http/node-type.js";
+import { type GraphPlace, graphPlace } from "./http/node-type.js";
 import { type Load, Pace } from "./http/pace.js";
 import { emptied, introduced } from "./http/service.js";
 import type { Run, Tally, Workload } from "./lab.js";
@@ -55,14 +55,14 @@ export async function verify(given: VerifyOptions): Promise<Result> {
     const bearers = bearersOf(options);
     const prefixes = prefixesOf(options.workloads, prefix);
     const principals = await introduced(exchange, url, bearers, prefixes);
-    const { admin, leftOut } = await graphOr(exchange, options, principals);
+    const { graph, leftOut } = await graphOr(exchange, options, principals, prefix.replace("/", ""));
     const workloads = options.workloads.filter(({ name }) => !leftOut.some((one) => one.workload === name));
     options.onBegin?.(workloads);
     const over = new AbortController();
     const contact = new Contact(() => over.abort());
     const startedAt = new Date().toISOString();
     const beganAt = monotonicMs();
-    const plan = { seed, prefix, principals, admin, labs, beganAt, over, contact };
+    const plan = { seed, prefix, principals, graph, labs, beganAt, over, contact };
     const { running, endedEarly } = await driven({ ...options, workloads }, plan);
     const durationMs = monotonicMs() - beganAt;
     const leftBehind = await emptied(exchange, {
@@ -145,28 +145,29 @@ function contactedFrom(contact: Contact, beganAt: number, called: (name: string)
   };
 }
 
-/** Who may add a type of nodes; workloads that cannot do without are left out. */
+/** Where and by whom nodes can be worked on; workloads that cannot do without are left out. */
 async function graphOr(
   exchange: Exchange,
-  { workloads, url }: Checked,
+  { workloads, url, areChosen }: Checked,
   principals: readonly Principal[],
-): Promise<{ readonly admin: Principal | null; readonly leftOut: readonly LeftOut[] }> {
+  space: string,
+): Promise<{ readonly graph: GraphPlace | null; readonly leftOut: readonly LeftOut[] }> {
   const wanted = workloads.filter(({ needsGraph }) => needsGraph === true);
-  if (wanted.length === 0) return { admin: null, leftOut: [] };
-  const found = await graphAdmin(exchange, principals);
-  if ("admin" in found) return { admin: found.admin, leftOut: [] };
+  if (wanted.length === 0) return { graph: null, leftOut: [] };
+  const found = await graphPlace(exchange, principals, space, areChosen);
+  if ("admin" in found) return { graph: found, leftOut: [] };
   const { why } = found;
   if (wanted.length === workloads.length)
     throw new VerifyError(`${url}: ${wanted.map(({ name }) => name).join(", ")}: ${why}`, "refused");
-  return { admin: null, leftOut: wanted.map(({ name }) => ({ workload: name, why })) };
+  return { graph: null, leftOut: wanted.map(({ name }) => ({ workload: name, why })) };
 }
 
 interface Plan {
   readonly seed: number;
   readonly prefix: string;
   readonly principals: readonly Principal[];
-  /** Null: no workload needs one. */
-  readonly admin: Principal | null;
+  /** Null: no workload works on nodes. */
+  readonly graph: GraphPlace | null;
   readonly beganAt: number;
   /** Filled here, closed by whoever made the plan. */
   readonly labs: HttpLab[];
@@ -186,7 +187,7 @@ async function driven(
   plan: Plan,
 ): Promise<{ readonly running: Running[]; readonly endedEarly: boolean }> {
   const { url, durationMs, signal, workloads } = options;
-  const { seed, prefix, principals, admin, labs, over, contact } = plan;
+  const { seed, prefix, principals, graph, labs, over, contact } = plan;
   const pace = new Pace(options.load ?? loadDefault);
   const ends = new AbortController();
   const end = (): void => ends.abort();
@@ -205,7 +206,7 @@ async function driven(
     const lab = new HttpLab({
       url,
       principals,
-      ...(admin === null ? {} : { admin }),
+      ...(workload.needsGraph === true && graph !== null ? graph : {}),
       prefix: `${prefix}${workload.name}/`,
       seed: seedFor(seed, workload.name),
       over: over.signal,

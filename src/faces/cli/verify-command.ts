@@ -18,12 +18,13 @@ import { workloads } from "../../verify/workloads/all.js";
 import { CliError, durationMs, exitCodes } from "./failure.js";
 import { printJson, printJsonFailure, warn } from "./output.js";
 import { serverAndToken } from "./reach.js";
-import { isThisMachine, type Setting } from "./settings.js";
+import { isThisMachine, type ServerFlags, type Setting } from "./settings.js";
 
 export interface VerifyFlags {
   readonly url?: string;
   readonly server?: string;
   readonly token?: readonly string[];
+  readonly tokenFile?: string;
   readonly data?: string;
   readonly duration: string;
   readonly workloads?: string;
@@ -56,7 +57,7 @@ export async function verifyCommand(flags: VerifyFlags): Promise<void> {
   const options = {
     url,
     durationMs: durationOf(flags.duration),
-    workloads: chosen,
+    ...(chosen === undefined ? {} : { workloads: chosen }),
     keepGoing: flags.keepGoing === true,
     ...bearersFrom(flags.token, token),
     ...(flags.seed === undefined ? {} : { seed: seedOf(flags.seed) }),
@@ -76,11 +77,19 @@ export async function verifyCommand(flags: VerifyFlags): Promise<void> {
   if (code !== exitCodes.done || !isWritten) process.exitCode = code || exitCodes.other;
 }
 
-function whichServer({ url, server, data }: VerifyFlags): { server?: string; data?: string } {
-  if (url !== undefined && server !== undefined)
-    throw new CliError("--url and --server say the same thing twice: give one of them", exitCodes.usage);
+function whichServer({ url, server, token, tokenFile, data }: VerifyFlags): ServerFlags {
+  const twice = (one: string, other: string): CliError =>
+    new CliError(`${one} and ${other} say the same thing twice: give one of them`, exitCodes.usage);
+  if (url !== undefined && server !== undefined) throw twice("--url", "--server");
+  if (token !== undefined && tokenFile !== undefined) throw twice("--token", "--token-file");
+  // Else a wrong one would be blamed on --server.
+  if (url !== undefined) refusing(() => checkUrl(url));
   const named = url ?? server;
-  return { ...(data === undefined ? {} : { data }), ...(named === undefined ? {} : { server: named }) };
+  return {
+    ...(data === undefined ? {} : { data }),
+    ...(named === undefined ? {} : { server: named }),
+    ...(tokenFile === undefined ? {} : { tokenFile }),
+  };
 }
 
 /** The tokens, and what messages call them: by place, as their values are secret. */
@@ -89,12 +98,23 @@ function bearersFrom(
   token: () => Setting,
 ): { readonly bearers: readonly string[]; readonly bearerNames: readonly string[] } {
   if (given === undefined) {
-    const { value, from } = token();
+    const { value, from } = found(token);
     return { bearers: [value], bearerNames: [`the token from ${from}`] };
   }
   const place = (nth: number): string =>
     given.length === 1 ? "the --token" : `the ${placeText(nth)} --token`;
   return { bearers: given, bearerNames: given.map((_, nth) => place(nth)) };
+}
+
+/** Without a token nothing is wrong with the server: that is told apart from a violation. */
+function found(token: () => Setting): Setting {
+  try {
+    return token();
+  } catch (error) {
+    if (!(error instanceof CliError) || error.exitCode !== exitCodes.other) throw error;
+    const { message, code, lines } = error;
+    throw new CliError(message, exitCodes.usage, { code, lines });
+  }
 }
 
 /** The verdict has been printed by now; what cannot be written is told and changes the exit code only. */
@@ -150,8 +170,8 @@ function refuseStrangers(url: string, yes: boolean): void {
   );
 }
 
-function chosenFrom(names: string | undefined): readonly Workload[] {
-  if (names === undefined) return workloads;
+function chosenFrom(names: string | undefined): readonly Workload[] | undefined {
+  if (names === undefined) return undefined;
   const known = workloads.map((workload) => workload.name).join(", ");
   const found = names.split(",").map((text) => {
     const name = text.trim();
@@ -235,7 +255,7 @@ const clearLine = "\r\x1b[K";
 function showProgress({ doing, ranMs, durationMs, operations, lost }: Progress): void {
   const seconds = (ms: number): number => Math.round(ms / 1000);
   const time = doing === "running" ? ` ${seconds(ranMs)} of ${seconds(durationMs)} s` : "";
-  process.stderr.write(
-    `${clearLine}${doing}${time} · ${plural(operations, "operation")} · ${plural(lost, "reply", "replies")} lost`,
-  );
+  const text = `${doing}${time} · ${plural(operations, "operation")} · ${plural(lost, "reply", "replies")} lost`;
+  // A line that wraps could not be cleared.
+  process.stderr.write(clearLine + text.slice(0, (process.stderr.columns || text.length + 1) - 1));
 }

@@ -27,15 +27,20 @@ export interface Limits {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What a service may ask for silence at most, in ms: a wrong header must not stop a run. */
-const retryAfterMaxMs = 10_000;
+/** What a service may ask for silence at most, in ms: beyond it a header is wrong. A run ends when its time is up all the same. */
+const retryAfterMaxMs = 86_400_000;
 
 export class Exchange {
   readonly #base: string;
   readonly #agent: HttpAgent;
   readonly #request: typeof httpRequest;
 
-  constructor(url: string, connectionsMax: number) {
+  /** `space`: the one that all its requests are about, where it is not that of the bearer token. */
+  constructor(
+    url: string,
+    connectionsMax: number,
+    readonly space: string | null = null,
+  ) {
     this.#base = url.replace(/\/+$/, "");
     const options = { keepAlive: true, maxSockets: connectionsMax };
     const isSecure = this.#base.startsWith("https:");
@@ -83,6 +88,7 @@ export class Exchange {
       agent: this.#agent,
       headers: {
         authorization: `Bearer ${bearer}`,
+        ...(this.space === null ? {} : { "holdfast-space": this.space }),
         ...(text === undefined
           ? {}
           : { "content-type": "application/json", "content-length": String(Buffer.byteLength(text)) }),
@@ -121,11 +127,18 @@ function parsed(text: string): unknown {
   }
 }
 
-export function retryAfter(reply: IncomingMessage, body: unknown): number {
+/** For how long the service wants to be left alone, in ms; 0: it does not say. */
+export function retryAfter({ headers }: Pick<IncomingMessage, "headers">, body: unknown): number {
   const own = (body as { retry_after_ms?: unknown } | null | undefined)?.retry_after_ms;
-  const ms = typeof own === "number" ? own : 1000 * Number(reply.headers["retry-after"] ?? 0);
+  const ms = typeof own === "number" ? own : retryAfterMs(headers["retry-after"] ?? "0", headers.date);
   return Number.isFinite(ms) ? Math.min(Math.max(ms, 0), retryAfterMaxMs) : 0;
 }
+
+/** Seconds, or a date on the clock of whoever sent it. */
+const retryAfterMs = (text: string, sentAt: string | undefined): number =>
+  /^\d+$/.test(text)
+    ? 1000 * Number(text)
+    : Date.parse(text) - (sentAt === undefined ? Date.now() : Date.parse(sentAt));
 
 const codeOf = (error: unknown): string =>
   error instanceof Error ? ((error as NodeJS.ErrnoException).code ?? error.message) : String(error);

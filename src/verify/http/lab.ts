@@ -38,6 +38,8 @@ export interface HttpLabOptions {
   readonly operator?: Principal;
   /** Who may change the policy of the work graph, if not the operator. */
   readonly admin?: Principal;
+  /** Where it works, if not in the space of the bearer tokens. */
+  readonly space?: string | null;
   readonly prefix: string;
   readonly seed: number;
   readonly over: AbortSignal;
@@ -87,7 +89,8 @@ export class HttpLab implements Lab {
   readonly #exchange: Exchange;
   readonly #pace: Pace;
   readonly #contact: Contact;
-  #isLeaving = false;
+  /** Aborted when there is no more time to clean up; null: that has not begun. */
+  #leaving: AbortSignal | null = null;
   readonly #ids = new StandIns();
   readonly #custody = new Custody();
   /** By stream: the last event that was heard. */
@@ -104,7 +107,7 @@ export class HttpLab implements Lab {
     setMaxListeners(0, this.over); // every process listens while it sleeps
     this.random = seeded(options.seed);
     this.recorder = new Recorder(options.clockBoundMs ?? clockBoundDefaultMs, timely, options.terms);
-    this.#exchange = new Exchange(options.url, connectionsMax);
+    this.#exchange = new Exchange(options.url, connectionsMax, options.space);
     this.#pace = options.pace ?? new Pace(paceDefault);
     this.#contact = options.contact ?? new Contact();
     if (options.ends !== undefined) setMaxListeners(0, options.ends);
@@ -158,7 +161,7 @@ export class HttpLab implements Lab {
    * then what is left runs out as well.
    */
   async letGo(until = Number.POSITIVE_INFINITY): Promise<void> {
-    this.#isLeaving = true;
+    this.#leaving = endingAt(until - this.now());
     const caller = (who: number): Caller => this.caller(`clean-up-${who}`, who);
     for (const { who, session } of this.#custody.sessions())
       if (this.now() < until) await caller(who).call({ op: "end", session });
@@ -186,7 +189,7 @@ export class HttpLab implements Lab {
     const label = this.#labelOf(process, call);
     const asked = requestFor(call, this.#ids, label);
     const noted = call.op === "acquire" ? { ...call, label } : call;
-    await this.#pace.begin(this.#isLeaving ? undefined : this.options.ends);
+    await this.#pace.begin(this.#leaving ?? this.options.ends);
     const ask = async (): Promise<Reply> => {
       if (this.#isEnded) return ended;
       const began = this.now();
@@ -208,7 +211,7 @@ export class HttpLab implements Lab {
 
   /** Until it is time to clean up: that is done in the time that it is given. */
   get #isEnded(): boolean {
-    return this.options.ends?.aborted === true && !this.#isLeaving;
+    return (this.#leaving ?? this.options.ends)?.aborted === true;
   }
 
   #noteHeard(heard: Heard, principal: string, began: number): void {
@@ -229,6 +232,12 @@ export class HttpLab implements Lab {
     return `holdfast verify: ${requestId ?? `${this.prefix}${process} ${++this.#labels}`}`;
   }
 }
+
+/** Aborted after that time; one that never comes, never. */
+const endingAt = (ms: number): AbortSignal =>
+  ms === Number.POSITIVE_INFINITY
+    ? new AbortController().signal
+    : AbortSignal.timeout(Math.max(0, Math.ceil(ms)));
 
 /** Stand-ins are hashes, so that several labs give an id the same one. */
 export class StandIns implements Ids {

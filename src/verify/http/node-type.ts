@@ -24,6 +24,8 @@ const timeoutMs = 5000;
 /** Somebody else changes the policy, or the service restarts. */
 const triesMax = 40;
 const pauseMs = 150;
+/** In ms: who wants more is not asked again in time. */
+const silenceMaxMs = 5000;
 
 interface Policy {
   readonly revision: number;
@@ -49,14 +51,16 @@ async function change(
   for (let tries = 0; tries < triesMax; tries++) {
     const heard = await exchange.ask(bearer, { method: "GET", path: "/v1/policy" }, { timeoutMs });
     const policy = policyIn(heard);
+    let askedMs = askedFor(heard);
     if (policy !== null) {
       const body = { ...policy, types: to(policy.types) };
       const set = await exchange.ask(bearer, { method: "PUT", path: "/v1/policy", body }, { timeoutMs });
       if (policyIn(set) !== null) return;
       last = said(set);
+      askedMs = askedFor(set);
       // One whose reply was lost may have been done: the next look tells.
     } else last = said(heard);
-    await sleep(pauseMs);
+    await sleep(Math.max(pauseMs, askedMs));
   }
   throw new Error(`the policy of the space could not be changed: ${last}`);
 }
@@ -67,19 +71,37 @@ function policyIn(heard: Heard): Policy | null {
   return typeof revision === "number" && types !== undefined ? (heard.body as Policy) : null;
 }
 
+/** How long the service wants to be left alone. */
+const askedFor = (heard: Heard): number =>
+  heard.kind === "reply" && heard.status === 429 ? Math.min(heard.retryAfterMs, silenceMaxMs) : 0;
+
 const said = (heard: Heard): string => (heard.kind === "reply" ? String(heard.status) : heard.why);
 
-const mayChangePolicy = (whoami: unknown): boolean => {
-  const { role } = whoami as { readonly role?: unknown };
-  return role === "admin" || role === "operator";
-};
+const roleIn = (heard: Heard): unknown =>
+  heard.kind === "reply" ? (heard.body as { readonly role?: unknown } | null | undefined)?.role : undefined;
 
-/** Who of these can add a type, or why nobody can work on nodes here. */
-export async function graphAdmin(
+/** Where a run may work on nodes, and who does. */
+export interface GraphPlace {
+  /** Adds the type. */
+  readonly admin: Principal;
+  readonly principals: readonly Principal[];
+  /** Null: that of the bearer tokens. */
+  readonly space: string | null;
+}
+
+/**
+ * Where these can work on nodes, or why nowhere. The operator has a space of the run's own, in which nobody else is;
+ * an admin only that of the tokens, where whoever asks for the next node may be handed one of the run's: only if that is
+ * `wanted`.
+ */
+export async function graphPlace(
   exchange: Exchange,
   principals: readonly Principal[],
-): Promise<{ readonly admin: Principal } | { readonly why: string }> {
+  ownSpace: string,
+  wanted: boolean,
+): Promise<GraphPlace | { readonly why: string }> {
   let admin: Principal | null = null;
+  const operators: Principal[] = [];
   for (const principal of principals) {
     const { bearer, name } = principal;
     const ask = (path: string): Promise<Heard> =>
@@ -92,9 +114,16 @@ export async function graphAdmin(
     if (node.kind !== "reply" || node.status !== 404)
       return { why: `the token of ${name} does not cover node:verify-*` };
     const who = await ask("/whoami");
-    if (who.kind === "reply" && mayChangePolicy(who.body)) admin ??= principal;
+    if (roleIn(who) === "operator") operators.push(principal);
+    if (roleIn(who) === "admin") admin ??= principal;
   }
-  return admin === null
-    ? { why: "it sets short claim times for a type of nodes of its own, which takes an admin's token" }
-    : { admin };
+  const [operator] = operators;
+  if (operator !== undefined) return { admin: operator, principals: operators, space: ownSpace };
+  if (admin === null)
+    return { why: "it sets short claim times for a type of nodes of its own, which takes an admin's token" };
+  if (!wanted)
+    return {
+      why: "an admin's token has it work in this space, where a worker that asks for the next node may be handed one of its nodes: use the operator's token, or name it with --workloads where nobody asks",
+    };
+  return { admin, principals, space: null };
 }

@@ -37,6 +37,26 @@ test("nobody calls while the service wants silence", async () => {
   assert.ok(monotonicMs() - beganAt >= 59, `${monotonicMs() - beganAt}`);
 });
 
+test("nor does anybody whose turn comes meanwhile", async () => {
+  const pace = new Pace({ callsPerSecond: 20, inFlightMax: 3 });
+  const turns = Array.from({ length: 3 }, () => pace.begin());
+  await turns[0];
+  const hushedAt = monotonicMs();
+  pace.hush(200);
+  await Promise.all(turns);
+  assert.ok(monotonicMs() - hushedAt >= 199, `${monotonicMs() - hushedAt}`);
+});
+
+test("a service that can be reached again does not take back that it wants silence", async () => {
+  const pace = new Pace({ callsPerSecond: 1000, inFlightMax: 3 });
+  const beganAt = monotonicMs();
+  pace.hush(60);
+  pace.missed();
+  pace.answered();
+  await pace.begin();
+  assert.ok(monotonicMs() - beganAt >= 59, `${monotonicMs() - beganAt}`);
+});
+
 test("a pace that was too fast settles near what the service allows, and comes back", async () => {
   const pace = new Pace({ callsPerSecond: 2000, inFlightMax: 3 });
   for (let nth = 0; nth < 20; nth++) pace.hush(0);

@@ -34,6 +34,8 @@ export class Pace {
   readonly #takenAt: number[] = [];
   #nextAt = 0;
   #silentUntil = 0;
+  /** The part of it that the service asked for. */
+  #hushedUntil = 0;
   /** 0 while the service can be reached. */
   #missedMs = 0;
   #inFlight = 0;
@@ -45,6 +47,15 @@ export class Pace {
 
   /** Resolves when a call may begin, or as soon as the signal is aborted. */
   async begin(signal?: AbortSignal): Promise<void> {
+    do await this.#turn(signal);
+    while (
+      // The service may have asked for silence meanwhile.
+      monotonicMs() < this.#hushedUntil &&
+      !signal?.aborted
+    );
+  }
+
+  async #turn(signal?: AbortSignal): Promise<void> {
     for (let left = this.#silence(); left > 0 && !signal?.aborted; left = this.#silence())
       await sleep(left, signal);
     const now = monotonicMs();
@@ -86,6 +97,7 @@ export class Pace {
       );
       this.#backedOffAt = now;
     }
+    this.#hushedUntil = Math.max(this.#hushedUntil, now + ms);
     this.#silentUntil = Math.max(this.#silentUntil, now + ms);
   }
 
@@ -106,7 +118,7 @@ export class Pace {
   answered(): void {
     if (this.#missedMs === 0) return;
     this.#missedMs = 0;
-    this.#silentUntil = 0;
+    this.#silentUntil = this.#hushedUntil;
   }
 
   /** How many calls of the last second were answered. */

@@ -2,7 +2,7 @@
 import { VerifyError } from "../error.js";
 import { monotonicMs, sleep } from "./clock.js";
 import type { Contact } from "./contact.js";
-import type { Exchange, Heard } from "./exchange.js";
+import type { Asked, Exchange, Heard } from "./exchange.js";
 import type { Principal } from "./lab.js";
 
 const timeoutMs = 10_000;
@@ -39,14 +39,34 @@ export async function introduced(
   return principals.map(({ name, bearer }) => ({ name, bearer }));
 }
 
+/** Before a run begins: how long a service that has too much to do is asked again, and how often, in ms. */
+const patienceMs = 10_000;
+const askAgainMs = 250;
+
+/** The reply, once it is one about the request: a service that is busy, or a proxy that cannot reach it, is asked again. */
+async function asked(exchange: Exchange, url: string, bearer: string, request: Asked): Promise<Replied> {
+  for (const until = monotonicMs() + patienceMs; ; ) {
+    const heard = await exchange.ask(bearer, request, { timeoutMs });
+    if (heard.kind !== "reply") throw unreached(url, heard.why);
+    const { status, retryAfterMs } = heard;
+    if (status !== 429 && status < 500) return heard;
+    const pauseMs = Math.max(askAgainMs, retryAfterMs);
+    if (monotonicMs() + pauseMs > until)
+      throw new VerifyError(
+        `${url} answers ${status} to ${request.method} ${request.path}${because(fieldsOf(heard).details)} Try again when it has less to do`,
+        "unreachable",
+      );
+    await sleep(pauseMs);
+  }
+}
+
 async function whoami(
   exchange: Exchange,
   url: string,
   bearer: string,
   called: string,
 ): Promise<{ readonly principal: string; readonly space: string | null }> {
-  const heard = await exchange.ask(bearer, { method: "GET", path: "/whoami" }, { timeoutMs });
-  if (heard.kind !== "reply") throw unreached(url, heard.why);
+  const heard = await asked(exchange, url, bearer, { method: "GET", path: "/whoami" });
   const { principal, space, code, details } = fieldsOf(heard);
   if (heard.status === 401)
     throw new VerifyError(`${url} refuses (401) ${called}${because(details)}`, "refused");
@@ -67,8 +87,7 @@ async function tryOut(
   prefix: string,
 ): Promise<void> {
   const ask = async (path: string, body: object): Promise<Fields> => {
-    const heard = await exchange.ask(bearer, { method: "POST", path, body }, { timeoutMs });
-    if (heard.kind !== "reply") throw unreached(url, heard.why);
+    const heard = await asked(exchange, url, bearer, { method: "POST", path, body });
     const fields = fieldsOf(heard);
     if (heard.status < 300) return fields;
     throw new VerifyError(
@@ -91,8 +110,9 @@ interface Fields {
   readonly locks?: unknown;
 }
 
-const fieldsOf = ({ body }: Extract<Heard, { kind: "reply" }>): Fields =>
-  typeof body === "object" && body !== null ? body : {};
+type Replied = Extract<Heard, { kind: "reply" }>;
+
+const fieldsOf = ({ body }: Replied): Fields => (typeof body === "object" && body !== null ? body : {});
 
 const because = (details: unknown): string => (typeof details === "string" ? `: ${details}` : ".");
 
@@ -138,7 +158,7 @@ export async function emptied(exchange: Exchange, leaving: Leaving): Promise<rea
       if (heard.kind === "reply") pauseMs = Math.max(pauseMs, heard.retryAfterMs);
     }
     if (left?.length === 0 || monotonicMs() > until) return left;
-    await sleep(pauseMs);
+    await sleep(Math.min(pauseMs, Math.max(lookAgainMs, until - monotonicMs())));
   }
 }
 

@@ -80,6 +80,7 @@ export function declare(program: Command): void {
     .option("--url <url>", "the server (HOLDFAST_URL; default the one on --data, else http://127.0.0.1:4280)")
     .option("--server <url>", "the same as --url")
     .option("--token <token...>", "bearer tokens of workers of one space, each a principal (HOLDFAST_TOKEN)")
+    .option("--token-file <file>", "a file that holds the bearer token (HOLDFAST_TOKEN_FILE)")
     .option("--data <dir>", "data directory (HOLDFAST_DATA; default ./.holdfast)")
     .option(
       "--duration <duration>",
