@@ -19,11 +19,17 @@ export interface Following {
   /** Where the last connection stopped, and where this one does. */
   lastId: string | null;
   readonly saw: (seen: Seen) => void;
+  /** Resolves when a connection may be asked for. */
+  readonly begin: (signal: AbortSignal) => Promise<void>;
+  /** One was refused because calls were too many, and for how long the service wants to be left alone. */
+  readonly hushed: (ms: number) => void;
 }
 
 /** Until aborted. Never rejects. */
 export async function follow(exchange: Exchange, following: Following, signal: AbortSignal): Promise<void> {
   for (let failures = 0; !signal.aborted; ) {
+    await following.begin(signal);
+    if (signal.aborted) return;
     const pauseMs = await connection(exchange, following, signal).catch(() => null);
     failures = pauseMs === null ? failures + 1 : 0;
     await sleep(Math.max(pauseMs ?? 0, reconnectMs * Math.max(1, failures)), signal);
@@ -46,7 +52,9 @@ async function connection(exchange: Exchange, following: Following, signal: Abor
     const reply = await replyTo(sent);
     if (reply.statusCode !== 200) {
       reply.resume();
-      return retryAfter(reply, null);
+      const ms = retryAfter(reply, null);
+      if (reply.statusCode === 429) following.hushed(ms);
+      return ms;
     }
     saw({ stream, at: asked, event: "opened", id: lastId, name: prefix, token: 0 });
     try {

@@ -136,6 +136,11 @@ export class HttpLab implements Lab {
         if (isChange(seen.event)) told++;
         this.recorder.saw(seen);
       },
+      begin: (until: AbortSignal) => this.#pace.begin(until),
+      hushed: (ms: number) => {
+        this.#contact.note({ kind: "reply", status: 429, body: null, retryAfterMs: ms }, stream, this.now());
+        this.#pace.hush(ms);
+      },
     };
     await follow(this.#exchange, following, signal);
     this.#lastIds.set(stream, following.lastId);
