@@ -113,6 +113,10 @@ describe("when a stream begins anew", () => {
 
 describe("the first snapshot", () => {
   const held = "0-5 a acquire k ttl=9000 | granted 1 L1";
+  broken("I29", "is not complete in time", [held, "@10 s opened", ...answering(0, 2000)], { timely });
+  valid("need not be complete when the history ends", [held, "@10 s opened", ...answering(0, 1000)], {
+    timely,
+  });
   broken("I29", "leaves out what is held", [held, "@10 s opened", "@12 s synced"]);
   valid("shows what is held", [held, "@10 s opened", "@11 s snapshot k 1", "@12 s synced"]);
   valid("may be read before what was granted meanwhile", [held, "@4 s opened", "@12 s synced"]);

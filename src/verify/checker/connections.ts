@@ -145,7 +145,8 @@ class Follower {
     if (opened.id !== null) return;
     const due = this.#due(opened, opened.at);
     const synced = heard.find(({ event }) => event === "synced");
-    if (due <= until && (synced === undefined || synced.at > due))
+    // A history that ends before says nothing, also of a stream that is still open then.
+    if (due < Number.POSITIVE_INFINITY && due <= until && (synced === undefined || synced.at > due))
       this.#accuse(opened, opened.name, `its snapshot was due by ${at(due)}, and was not complete`);
   }
 
