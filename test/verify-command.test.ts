@@ -308,11 +308,12 @@ test("a rate limit is heeded: it is made use of, few calls are refused, and the 
   const { workloads, outcome, leftBehind, rateLimited, durationMs } = reportOf("slow.json");
   const replies = workloads.flatMap(({ history }) => history.operations.map(({ reply }) => reply));
   const refused = replies.filter((reply) => reply.kind === "refused" && reply.code === "rate_limited").length;
-  assert.equal(refused, rateLimited);
+  // Streams that were refused count as well, and are no operations.
+  assert.ok(refused <= rateLimited && rateLimited <= refused + 20, `${refused} of ${rateLimited}`);
   assert.ok(refused > 0 && refused < replies.length / 3, `${refused} of ${replies.length}`);
   const aSecond = (1000 * (replies.length - refused)) / durationMs;
   assert.ok(aSecond > 15, `${aSecond} calls a second of 50`);
-  assert.match(ended.stdout, new RegExp(`\n${refused} calls? refused by the rate limit \\(429\\)`));
+  assert.match(ended.stdout, new RegExp(`\n${rateLimited} calls? refused by the rate limit \\(429\\)`));
   if (outcome === "too little")
     assert.match(ended.stdout, /\(429\)\. Raise the limit \(HOLDFAST_RATE_LIMIT\)/);
   assert.ok(outcome !== "violated" && outcome !== "unknown", outcome);

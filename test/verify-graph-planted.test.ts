@@ -24,7 +24,9 @@ const rows: readonly Found[] = [
     plant: {
       what: "two holders: leases end before their time",
       file: "core/lease.js",
-      changes: [["return now > endOf(lease, session);", "return now > endOf(lease, session) - 900;"]],
+      changes: [
+        ["return earliest > endOf(lease, session);", "return earliest > endOf(lease, session) - 900;"],
+      ],
     },
     breaks: ["I2", "I16"],
   },
@@ -32,7 +34,9 @@ const rows: readonly Found[] = [
     plant: {
       what: "a lapsed lease is renewed",
       file: "core/lease.js",
-      changes: [["return now > endOf(lease, session);", "return now > endOf(lease, session) + 3000;"]],
+      changes: [
+        ["return earliest > endOf(lease, session);", "return earliest > endOf(lease, session) + 3000;"],
+      ],
     },
     breaks: ["I16", "I3"],
   },

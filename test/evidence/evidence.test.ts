@@ -38,7 +38,9 @@ const rows: readonly Found[] = [
     plant: {
       what: "leases that end before their time",
       file: "core/lease.js",
-      changes: [["return now > endOf(lease, session);", "return now > endOf(lease, session) - 600;"]],
+      changes: [
+        ["return earliest > endOf(lease, session);", "return earliest > endOf(lease, session) - 600;"],
+      ],
     },
     breaks: "I2",
   },

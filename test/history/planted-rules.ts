@@ -17,6 +17,13 @@ const showing = (view: View, change: (record: AnyRecord) => AnyRecord | null): V
   },
 });
 
+/** A view whose clock is off by so much. */
+const atAnotherTime = (view: View, ms: number): View => ({
+  ...showing(view, (record) => record),
+  now: view.now + ms,
+  earliest: view.earliest + ms,
+});
+
 const showingLocks = (view: View, change: (lock: LockRecord) => LockRecord): View =>
   showing(view, (record) => (record.kind === "lock" ? change(record) : record));
 
@@ -68,8 +75,7 @@ const acquiring: readonly Bug[] = [
     bug: "takes leases for over 300 ms early",
     breaks: ["I2", "I22"],
     rules: {
-      acquire: (view, ...rest) =>
-        rules.acquire({ ...showing(view, (record) => record), now: view.now + 300 }, ...rest),
+      acquire: (view, ...rest) => rules.acquire(atAnotherTime(view, 300), ...rest),
     },
   },
   {
@@ -271,8 +277,7 @@ const holding: readonly Bug[] = [
           }),
           ...rest,
         ),
-      sweep: (view, ...rest) =>
-        rules.sweep({ ...showing(view, (record) => record), now: view.now - 400 }, ...rest),
+      sweep: (view, ...rest) => rules.sweep(atAnotherTime(view, -400), ...rest),
     },
   },
   {
