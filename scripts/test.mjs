@@ -5,7 +5,7 @@
 // Every leaf test counts once and the lint counts as one test. A skipped or todo test is a failure, and so is a
 // test file that crashes, overruns its time, or holds no test.
 import { spawnSync } from "node:child_process";
-import { accessSync, constants, existsSync, readdirSync } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { delimiter, join, relative } from "node:path";
 import { Readable } from "node:stream";
 import { run } from "node:test";
@@ -20,10 +20,13 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const UNIT = { folder: "dist/src", concurrency: 2, fileTimeoutMs: 3 * 60_000 };
 const SYSTEM = { folder: "dist/test", concurrency: 2, fileTimeoutMs: 15 * 60_000 };
 const ALONE =
-  /^dist\/test\/(cli-(git-)?(run|hold)|client|evidence\/|git-(cost|guard|holders|lost|races)|history\/speed|http-(limits|waiting)|security\/load|sim\/|sqlite-(size|faults)|system-(?!backup|cli|secrets|start|tls)|verify)/;
+  /^dist\/test\/(cli-(git-)?(run|hold)|client|etcd-(?!contract)|evidence\/|git-(cost|guard|holders|lost|races)|history\/speed|http-(limits|waiting)|security\/load|sim\/|sqlite-(size|faults)|system-(?!backup|cli|secrets|start|tls)|verify)/;
 
-// Debian packages that whole-system tests use; each brings a command of the same name.
-const SYSTEM_PACKAGES = ["chromium", "curl", "faketime", "git", "jq", "openssl", "strace"];
+// Commands that whole-system tests use, and the Debian packages that bring those of another name.
+const SYSTEM_COMMANDS = ["chromium", "curl", "etcd", "etcdctl", "faketime", "git", "jq", "openssl", "strace"];
+const PACKAGE_OF = { etcd: "etcd-server", etcdctl: "etcd-client" };
+// While it says no, packages that bring a service do not start it: tests start their own.
+const SERVICE_POLICY = "/usr/sbin/policy-rc.d";
 
 const tally = { passed: 0, failed: 0 };
 const failures = [];
@@ -134,19 +137,11 @@ function testFiles(folder, words) {
 
 /** Installs what is missing where this user may; otherwise says what to do, counts a failure, returns false. */
 function haveSystemPackages() {
-  const missing = () => SYSTEM_PACKAGES.filter((name) => !isOnPath(name));
+  const missing = () =>
+    SYSTEM_COMMANDS.filter((name) => !isOnPath(name)).map((name) => PACKAGE_OF[name] ?? name);
   const wanted = missing();
   if (wanted.length === 0) return true;
-  const noninteractive = { DEBIAN_FRONTEND: "noninteractive" };
-  if (process.getuid?.() === 0 && isOnPath("apt-get")) {
-    command("system packages", "apt-get", ["update", "-q"], noninteractive);
-    command(
-      "system packages",
-      "apt-get",
-      ["install", "-qy", "--no-install-recommends", ...wanted],
-      noninteractive,
-    );
-  }
+  if (process.getuid?.() === 0 && isOnPath("apt-get")) withoutServices(() => install(wanted));
   const still = missing();
   if (still.length === 0) return true;
   fail(
@@ -155,6 +150,27 @@ function haveSystemPackages() {
       "  or run only the unit tests: npm run test:unit",
   );
   return false;
+}
+
+function install(packages) {
+  const noninteractive = { DEBIAN_FRONTEND: "noninteractive" };
+  command("system packages", "apt-get", ["update", "-q"], noninteractive);
+  command(
+    "system packages",
+    "apt-get",
+    ["install", "-qy", "--no-install-recommends", ...packages],
+    noninteractive,
+  );
+}
+
+function withoutServices(body) {
+  const isOurs = !existsSync(SERVICE_POLICY);
+  if (isOurs) writeFileSync(SERVICE_POLICY, "#!/bin/sh\nexit 101\n", { mode: 0o755 });
+  try {
+    body();
+  } finally {
+    if (isOurs) rmSync(SERVICE_POLICY, { force: true });
+  }
 }
 
 function isOnPath(name) {

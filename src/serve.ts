@@ -54,6 +54,8 @@ export async function serve(config: Config, version: string, logger: Logger): Pr
   const store = await openStore(config.store, {
     feedEventsMax: config.feedEventsMax,
     feedAgeMaxMs: config.feedAgeMaxMs,
+    onWarning: (what) => logger.warn(what),
+    onFailure: (what, error) => logger.warn({ err: error }, what),
     onTrouble: (what) => (what === null ? logger.info("the store works again") : logger.error(what)),
   });
   warnOf(config, isEmpty, logger);

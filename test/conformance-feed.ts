@@ -174,7 +174,8 @@ function resuming(on: On, { tell }: Marks, tellAll: TellAll): void {
       "x",
       "0",
       "nonsense-1",
-      `${epoch}-${Number(number) + 1000}`,
+      // Numbers need not be without gaps: a place that none has by the end of this test.
+      `${epoch}-${Number(number) + 1e9}`,
       `${epoch}-`,
       `x${epoch}-1`,
       `${head}\n`,
@@ -199,7 +200,13 @@ function resuming(on: On, { tell }: Marks, tellAll: TellAll): void {
     const ahead = follow(two, undefined, signal);
     assert.deepEqual((await take(behind, 1)).map(told), ["a"]);
     await tell(two, "c");
-    assert.deepEqual((await take(ahead, 1)).map(told), ["c"]);
+    const earlier: string[] = [];
+    for (let word = ""; word !== "c"; ) {
+      word = (await take(ahead, 1)).map(told)[0] ?? "none";
+      earlier.push(word);
+    }
+    assert.ok(earlier.length === 1 || two.facts.order === "cluster", "only there may it begin earlier");
+    assert.deepEqual(["a", "b", "c"].slice(-earlier.length), earlier);
     assert.deepEqual((await take(behind, 2)).map(told), ["b", "c"]);
   });
 }

@@ -21,26 +21,43 @@ export interface StoreOptions {
   readonly feedEventsMax?: number;
   readonly feedAgeMaxMs?: number;
   readonly onTrouble?: (what: string | null) => void;
+  /** What works, but may not be what was meant. */
+  readonly onWarning?: (what: string) => void;
+  /** What failed and will be tried again. */
+  readonly onFailure?: (what: string, error: unknown) => void;
 }
 
-/** `sqlite:FILE` or `memory:`. Engines are loaded when they are asked for. */
+/** `sqlite:FILE`, `etcd://HOST,…` or `memory:`. Engines are loaded when they are asked for. */
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
   const [scheme, rest] = split(url);
   if (scheme === "memory") {
     const { MemoryData, MemoryStore } = await import("./memory/store.js");
     return new MemoryStore(new MemoryData(undefined, options.feedEventsMax));
   }
+  if (scheme === "etcd") {
+    const { openEtcd } = await import("./etcd/open.js");
+    const { onWarning: warn, onFailure: report } = options;
+    return openEtcd(rest, {
+      ...(warn === undefined ? {} : { warn }),
+      ...(report === undefined ? {} : { report }),
+    });
+  }
   const { openSqlite } = await import("./sqlite/open.js");
   return openSqlite({ ...options, path: resolve(rest) });
 }
 
-export const isStoreUrl = (url: string): boolean => /^sqlite:.|^memory:/.test(url);
+export const isStoreUrl = (url: string): boolean => /^sqlite:.|^etcd:\/\/.|^memory:/.test(url);
 
-function split(url: string): [scheme: "sqlite" | "memory", rest: string] {
-  const match = /^(sqlite|memory):(.*)$/.exec(url);
+/** How stores are named, for people. */
+export const storeUrls = "sqlite:FILE, etcd://HOST:2379,… or memory:";
+
+type Scheme = "sqlite" | "etcd" | "memory";
+
+function split(url: string): [scheme: Scheme, rest: string] {
+  const match = /^(sqlite|etcd|memory):(.*)$/s.exec(url);
   if (match === null)
-    throw new StoreError("unsupported", `${JSON.stringify(url)} is no store: use sqlite:FILE or memory:`);
-  const scheme = match[1] === "memory" ? "memory" : "sqlite";
+    throw new StoreError("unsupported", `${JSON.stringify(url)} is no store: use ${storeUrls}`);
+  const scheme = match[1] as Scheme;
   if (scheme === "sqlite" && match[2] === "")
     throw new StoreError("unsupported", "sqlite: needs a file, as in sqlite:./holdfast.db");
   return [scheme, match[2] ?? ""];
@@ -49,7 +66,7 @@ function split(url: string): [scheme: "sqlite" | "memory", rest: string] {
 /** What opening would find: no file yet, or one that is there and holds nothing. */
 export function findOf(url: string): { isNew: boolean; isEmpty: boolean } {
   const [scheme, rest] = split(url);
-  if (scheme === "memory") return { isNew: false, isEmpty: false };
+  if (scheme !== "sqlite") return { isNew: false, isEmpty: false };
   const isThere = existsSync(rest);
   return { isNew: !isThere, isEmpty: isThere && statSync(rest).size === 0 };
 }

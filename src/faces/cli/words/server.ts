@@ -10,7 +10,10 @@ export function declare(program: Command): void {
     .option("--host <address>", "address to listen on (HOLDFAST_HOST; default 127.0.0.1)")
     .option("--port <number>", "port to listen on (HOLDFAST_PORT; default 4280)")
     .option("--data <dir>", "directory of the data (HOLDFAST_DATA; default ./.holdfast)")
-    .option("--store <url>", "sqlite:FILE or memory: (HOLDFAST_STORE; default a file in the data directory)")
+    .option(
+      "--store <url>",
+      "sqlite:FILE, etcd://HOST:2379,… or memory: (HOLDFAST_STORE; default a file in the data directory)",
+    )
     .option("--tls-cert <file>", "certificate chain in PEM (HOLDFAST_TLS_CERT)")
     .option("--tls-key <file>", "private key in PEM (HOLDFAST_TLS_KEY)")
     .option("--trust-proxy", "believe X-Forwarded-For (HOLDFAST_TRUST_PROXY=1)")

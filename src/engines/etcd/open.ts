@@ -1,0 +1,70 @@
+/** Opening data on etcd: who the cluster is, whose the data is, and what has to be said about both before it is used. */
+import { SharedStore } from "../../store/shared-store.js";
+import { StoreError } from "../../store/store.js";
+import { Cluster } from "./cluster.js";
+import { EtcdData } from "./data.js";
+import { Layout } from "./layout.js";
+import { adopt } from "./lineage.js";
+import { foundMeta, isSameCluster, type MetaNow, refuseMoved } from "./meta.js";
+import { type EtcdPlace, readEtcdUrl } from "./url.js";
+import { judgeVersion } from "./version.js";
+
+export interface EtcdOptions {
+  /** What works, but may not be what was meant. */
+  readonly warn?: (what: string) => void;
+  readonly report?: (what: string, error: unknown) => void;
+  readonly deadlineMs?: number;
+}
+
+/** `rest` is what stands behind `etcd:`. */
+export async function openEtcd(rest: string, options: EtcdOptions = {}): Promise<SharedStore> {
+  const { report = () => undefined } = options;
+  const data = await openEtcdData(readEtcdUrl(rest), options);
+  const store = new SharedStore(data, report);
+  try {
+    await store.open();
+    return store;
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+export async function openEtcdData(place: EtcdPlace, options: EtcdOptions = {}): Promise<EtcdData> {
+  const { warn = () => undefined, report = () => undefined, deadlineMs } = options;
+  const { endpoints, user, prefix } = place;
+  const cluster = new Cluster({ endpoints, user, ...(deadlineMs === undefined ? {} : { deadlineMs }) });
+  const layout = new Layout(prefix);
+  try {
+    const meta = await settleMeta(cluster, layout, place.opsMax, warn);
+    const data = new EtcdData(cluster, layout, meta, place, (error) =>
+      report("watching etcd's feed failed; will try again", error),
+    );
+    await data.start();
+    return data;
+  } catch (error) {
+    cluster.close();
+    throw error;
+  }
+}
+
+async function settleMeta(
+  cluster: Cluster,
+  layout: Layout,
+  opsMax: number,
+  warn: (what: string) => void,
+): Promise<MetaNow> {
+  const judged = judgeVersion((await cluster.status()).version);
+  if (judged.verdict === "refuse") throw new StoreError("unsupported", judged.why);
+  if (judged.verdict === "warn") warn(judged.why);
+  for (;;) {
+    const found = await foundMeta(cluster, layout);
+    refuseMoved(found.meta);
+    if (isSameCluster(found, await cluster.status())) return found;
+    warn(
+      "the etcd cluster is not the one that the data was written in, or was restored from a snapshot: what was written after that is lost. Fencing tokens go on above all that can have been given",
+    );
+    const adopted = await adopt(cluster, layout, found, opsMax);
+    if (adopted !== null) return adopted;
+  }
+}
