@@ -83,6 +83,7 @@ export class Member {
     const cluster = new Cluster({
       endpoints: [{ authority: this.endpoint, tls: null }],
       user: null,
+      opsMax: 128,
       deadlineMs: 1_000,
     });
     try {

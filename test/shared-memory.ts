@@ -24,6 +24,8 @@ export class SharedMemoryData implements SharedData {
   readonly facts: SharedFacts;
   /** What the next commit does instead: it is refused, or written and its answer lost. */
   fault: "unavailable" | "unknown" | null = null;
+  /** More writes than these are too many bytes. */
+  writesMax = Number.POSITIVE_INFINITY;
   /** Called before a commit is looked at: what another did in between. */
   beforeCommit: () => Promise<void> | void = () => undefined;
   #ring: (() => void) | undefined;
@@ -57,11 +59,12 @@ export class SharedMemoryData implements SharedData {
     return { clock, revision, records, ranges };
   }
 
-  async commit(commit: Commit): Promise<"done" | "changed"> {
+  async commit(commit: Commit): Promise<"done" | "changed" | "too large"> {
     await turn();
     await this.beforeCommit();
     this.commits.push(commit);
     if (this.fault === "unavailable") throw this.#failure("unavailable");
+    if (commit.writes.length > this.writesMax) return "too large";
     const { ordered, versions } = this.memory;
     for (const [key, version] of commit.versions) if (this.#record(key).version !== version) return "changed";
     for (const { index, from, to, rows } of commit.guarded) {

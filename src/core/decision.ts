@@ -29,6 +29,11 @@ export interface View {
   readonly earliest: number;
   /** Several servers decide over the same records, and none knows what another has told its callers. */
   readonly isShared?: boolean;
+  /**
+   * Most records and rows that one step can rely on, and most records and entries that it can change; undefined: as many as it
+   * likes. A step over many stops before that.
+   */
+  readonly room?: { readonly relies: number; readonly changes: number };
   /** The record; null: there is none; undefined: not loaded, ask for it. */
   get<R extends AnyRecord>(key: Key<R>): R | null | undefined;
   /** The rows; undefined: not loaded, ask for it. */

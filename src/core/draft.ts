@@ -6,7 +6,7 @@
 import type { Ask, Decision, Range, RangeRow, View, Write } from "./decision.js";
 import { assertRecord } from "./invariants.js";
 import { type IndexEntry, indexEntries, type Key } from "./keys.js";
-import type { Policy } from "./limits.js";
+import { changesPerNeighbour, type Policy, rangeMax, reliesBeside, reliesPerRow } from "./limits.js";
 import type { AnyRecord, FeedEvent } from "./records.js";
 
 class Unloaded {
@@ -14,11 +14,18 @@ class Unloaded {
 }
 
 const nothing: readonly never[] = [];
+const boundless = { relies: Number.POSITIVE_INFINITY, changes: Number.POSITIVE_INFINITY };
 
 export class Draft {
   readonly now: number;
   readonly earliest: number;
   readonly isShared: boolean;
+  /** Most rows that a step over many takes at once. */
+  readonly rowsMax: number;
+  /** Most records that one step looks at for a single answer. */
+  readonly searchMax: number;
+  /** Most neighbours that a node may have: all of them change when its status does. */
+  readonly neighboursMax: number;
   readonly events: FeedEvent[] = [];
   readonly #view: View;
   readonly #before = new Map<Key, AnyRecord | null>();
@@ -32,6 +39,11 @@ export class Draft {
     this.now = view.now;
     this.earliest = view.earliest;
     this.isShared = view.isShared === true;
+    const { relies, changes } = view.room ?? boundless;
+    this.rowsMax = Math.max(1, Math.min(rangeMax, Math.floor(relies / reliesPerRow)));
+    this.searchMax = Math.max(1, relies - reliesBeside);
+    const free = Math.floor((changes - reliesBeside) / changesPerNeighbour);
+    this.neighboursMax = Math.max(1, Math.min(this.searchMax, free));
   }
 
   get<R extends AnyRecord>(key: Key<R>): R | null {

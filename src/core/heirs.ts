@@ -115,9 +115,10 @@ function requireWaiters(
   nth: number,
   successors: Successors,
 ): void {
-  if (nth > 0 && (nth - 1) % waitersAhead !== 0) return;
+  const ahead = Math.min(waitersAhead, draft.rowsMax);
+  if (nth > 0 && (nth - 1) % ahead !== 0) return;
   const keys: Key[] = [];
-  for (let next = nth; next < nth + (nth === 0 ? 1 : waitersAhead); next++) {
+  for (let next = nth; next < nth + (nth === 0 ? 1 : ahead); next++) {
     const claim = successors(space, name, next);
     if (claim === undefined) break;
     keys.push(...acquireKeys(claim));

@@ -14,6 +14,12 @@ export const tokenMax = Number.MAX_SAFE_INTEGER;
 export const roundsMax = 8;
 /** Most rows one range may bring into a decision: bounds what a single step reads, guards and writes. */
 export const rangeMax = 128;
+/** Of the records that an engine lets a step rely on, what stays for those beside the ones that it is about. */
+export const reliesBeside = 16;
+/** What one neighbour of a node may change: its record, its places among the ready ones, per type and in all, and its carrier's. */
+export const changesPerNeighbour = 7;
+/** Records that settling one row may have to look at, about: its own, its session or node, its heir's request and session. */
+export const reliesPerRow = 4;
 /** Waiters looked at together once the first turned out to wait in vain: bounds the rounds that a queue of them costs. */
 export const waitersAhead = 32;
 /** Waiters of all servers in the line for one name: it is one record, written anew whenever somebody joins or leaves. */

@@ -8,7 +8,7 @@ import { type Draft, deciding } from "./draft.js";
 import { type Heir, noHeirs, plainOnly, type Successors, succeed } from "./heirs.js";
 import { afterPrefix, boundPrefix, type Key, sessionKey } from "./keys.js";
 import { floorOf, raiseTtlHigh, settled } from "./lease.js";
-import { type Policy, rangeMax } from "./limits.js";
+import type { Policy } from "./limits.js";
 import type { LockRecord, Metadata, SessionRecord } from "./records.js";
 import type { Refusal } from "./refusal.js";
 import { endSession, endSessionIfOver } from "./session-end.js";
@@ -97,7 +97,7 @@ export interface DrainReply {
   readonly more: boolean;
 }
 
-/** Settles up to `rangeMax` leases of an ended session and serves their queues. */
+/** Settles some leases of an ended session and serves their queues. */
 export function decideDrainSession(
   view: View,
   key: Key<SessionRecord>,
@@ -114,7 +114,7 @@ export function decideDrainSession(
 
 export function drain(draft: Draft, session: SessionRecord, successors: Successors): DrainReply {
   const from = boundPrefix(session.space, session.id);
-  const range: Range = { index: "session", from, to: afterPrefix(from), limit: rangeMax };
+  const range: Range = { index: "session", from, to: afterPrefix(from), limit: draft.rowsMax };
   const keys = draft.range(range).map((row) => row.key as Key<LockRecord>);
   draft.require(keys);
   const plain = plainOnly(successors);

@@ -24,11 +24,11 @@ export interface SweepReply {
 }
 
 /** Due strictly before the clock's earliest: at its last instant a lease is still held. */
-export const dueRange = (earliest: number, from = ""): Range => ({
+export const dueRange = (earliest: number, from = "", limit = rangeMax): Range => ({
   index: "due",
   from,
   to: sortableInstant(earliest),
-  limit: rangeMax,
+  limit,
 });
 
 export function decideSweep(
@@ -38,7 +38,8 @@ export function decideSweep(
   from = "",
 ): Decision<SweepReply> {
   return deciding(view, policy, (draft) => {
-    const range = dueRange(draft.earliest, from);
+    const range = dueRange(draft.earliest, from, draft.rowsMax);
+    const most = Math.min(sweepWritesMax, 2 * draft.rowsMax);
     const rows = draft.range(range);
     draft.require(rows.map((row) => row.key));
     const heirs: Heir[] = [];
@@ -46,8 +47,8 @@ export function decideSweep(
     let cost = 0;
     const full = draft.first(rows, (row) => {
       const record = draft.get(row.key);
-      cost += costOf(record, successors);
-      if (count > 0 && (cost > sweepWritesMax || draft.writeCount >= sweepWritesMax)) return true;
+      cost += costOf(draft, record, successors);
+      if (count > 0 && (cost > most || draft.writeCount >= most)) return true;
       heirs.push(...settleDue(draft, record, successors));
       count++;
       return undefined;
@@ -62,10 +63,10 @@ const nextPlace = (rows: readonly { readonly sort: string }[], more: boolean, { 
   more ? (rows[0]?.sort ?? from) : to;
 
 /** How many records settling this one may have to look at. */
-function costOf(record: AnyRecord | null, successors: Successors): number {
-  if (record?.kind === "session") return Math.max(1, Math.min(record.leases, rangeMax));
+function costOf(draft: Draft, record: AnyRecord | null, successors: Successors): number {
+  if (record?.kind === "session") return Math.max(1, Math.min(record.leases, draft.rowsMax));
   const waitedFor = record?.kind === "lock" && successors(record.space, record.name, 0) !== undefined;
-  return waitedFor && hasOverlap(record.name) ? rangeMax : 1;
+  return waitedFor && hasOverlap(record.name) ? draft.rowsMax : 1;
 }
 
 function settleDue(draft: Draft, record: AnyRecord | null, successors: Successors): readonly Heir[] {
@@ -101,7 +102,12 @@ export interface CleanReply {
 /** Removes free records, spent request ids, ended sessions and old audit records; tokens go into the floor. */
 export function decideClean(view: View, policy: Policy, from = "", limit = rangeMax): Decision<CleanReply> {
   return deciding(view, policy, (draft) => {
-    const range: Range = { index: "gc", from, to: sortableInstant(draft.now), limit };
+    const range: Range = {
+      index: "gc",
+      from,
+      to: sortableInstant(draft.now),
+      limit: Math.min(limit, draft.rowsMax),
+    };
     const rows = draft.range(range);
     draft.require(rows.map((row) => row.key));
     draft.require(rows.flatMap((row) => floorKeysOf(draft.get(row.key))));

@@ -18,7 +18,6 @@ import {
   sessionOf,
   settled,
 } from "./lease.js";
-import { rangeMax } from "./limits.js";
 import { overlapOf } from "./names.js";
 import type { LockRecord, Metadata } from "./records.js";
 import type { Holding, Refusal } from "./refusal.js";
@@ -74,7 +73,7 @@ const sameMetadata = (one: Metadata, other: Metadata): boolean =>
 function overlapRefusal(draft: Draft, claim: Claim): Refusal | null {
   const { names, prefixes } = overlapOf(claim.name);
   if (names.length === 0 && prefixes.length === 0) return null;
-  const ranges = prefixes.map((prefix) => heldRange(claim.space, prefix));
+  const ranges = prefixes.map((prefix) => heldRange(claim.space, prefix, draft.rowsMax));
   const keys = names.map((name) => lockKey(claim.space, name));
   draft.require(keys, ranges);
   for (const range of ranges) for (const row of draft.range(range)) keys.push(row.key as Key<LockRecord>);
@@ -92,7 +91,7 @@ function overlapRefusal(draft: Draft, claim: Claim): Refusal | null {
       return { refused: "held", holding };
   }
   const full = ranges.some((range) => draft.range(range).length === range.limit);
-  return full ? { refused: "overlap_too_wide", limit: rangeMax } : null;
+  return full ? { refused: "overlap_too_wide", limit: draft.rowsMax } : null;
 }
 
 function sessionKeyOf(lock: LockRecord | null): Key[] {
@@ -106,7 +105,7 @@ const isOwnLease = (holding: Holding, claim: Claim): boolean =>
   holding.lock.lease.sessionId === claim.sessionId &&
   holding.lock.lease.principal === claim.principal;
 
-function heldRange(space: string, prefix: string): Range {
+function heldRange(space: string, prefix: string, limit: number): Range {
   const from = `${space}/${sortable(prefix)}`;
-  return { index: "held", from, to: afterPrefix(from), limit: rangeMax };
+  return { index: "held", from, to: afterPrefix(from), limit };
 }

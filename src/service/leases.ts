@@ -32,7 +32,8 @@ import {
   type RenewReply,
 } from "../core/renew.js";
 import { systemTimer, type Timer } from "../store/clock.js";
-import type { Store } from "../store/store.js";
+import { StepTooLargeError, type Store } from "../store/store.js";
+import { bySteps, stepMaxOf } from "./bulk.js";
 import { Lines } from "./lines.js";
 import { type QueueLimits, Queues } from "./queues.js";
 import { ReadyPlaces } from "./ready-places.js";
@@ -58,6 +59,8 @@ export interface ListPage {
 /** Held names looked at for one page of a filtered list; a page may be short, its cursor goes on. */
 const listScanMax = 4096;
 const listChunk = 512;
+/** A lease, and perhaps its session. */
+const reliesOfRenewal = 2;
 
 export class Leases {
   readonly queues: Queues;
@@ -188,14 +191,29 @@ export class Leases {
 
   /** Tries the claims in order; grants at most one. */
   async acquireFirst(claims: readonly Claim[]): Promise<AcquireFirstReply> {
-    const reply = await this.#steps.run(
-      claims.flatMap(acquireKeys),
-      (view, successors) => decideAcquireFirst(view, claims, this.policy, successors),
-      heirsOf,
-    );
+    const reply = await this.#firstOf(claims);
     if (reply.granted !== null) this.counters.granted++;
     else this.counters.refused++;
     return reply;
+  }
+
+  /** In one step; candidates that are too many for one are tried half of them after the other. */
+  async #firstOf(claims: readonly Claim[]): Promise<AcquireFirstReply> {
+    try {
+      return await this.#steps.run(
+        claims.flatMap(acquireKeys),
+        (view, successors) => decideAcquireFirst(view, claims, this.policy, successors),
+        heirsOf,
+      );
+    } catch (error) {
+      if (!(error instanceof StepTooLargeError) || claims.length < 2) throw error;
+      const half = Math.ceil(claims.length / 2);
+      const first = await this.#firstOf(claims.slice(0, half));
+      const isOver = first.refusals.some(({ refusal }) => refusal.refused.startsWith("request_"));
+      if (first.granted !== null || isOver) return first;
+      const second = await this.#firstOf(claims.slice(half));
+      return { ...second, refusals: [...first.refusals, ...second.refusals] };
+    }
   }
 
   async renew(call: Renewal): Promise<RenewReply["outcome"]> {
@@ -210,10 +228,12 @@ export class Leases {
   }
 
   async renewMany(calls: readonly Renewal[]): Promise<readonly RenewReply["outcome"][]> {
-    const replies = await this.#steps.run(
-      calls.flatMap(leaseCallKeys),
-      (view, heirs) => decideRenewMany(view, calls, this.policy, heirs),
-      (many) => many.flatMap((reply) => reply.heirs),
+    const replies = await bySteps(calls, stepMaxOf(this.store, reliesOfRenewal), (some) =>
+      this.#steps.run(
+        some.flatMap(leaseCallKeys),
+        (view, heirs) => decideRenewMany(view, some, this.policy, heirs),
+        (many) => many.flatMap((reply) => reply.heirs),
+      ),
     );
     return replies.map((reply) => reply.outcome);
   }

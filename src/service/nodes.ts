@@ -55,6 +55,7 @@ import type { NodeRefusal } from "../core/nodes/refusal.js";
 import { decideStatus, type StatusCall, type StatusReply } from "../core/nodes/status.js";
 import { systemTimer, type Timer } from "../store/clock.js";
 import { StoreError } from "../store/store.js";
+import { fitting, stepMaxOf } from "./bulk.js";
 import type { Leases } from "./leases.js";
 import { NextWork } from "./next-work.js";
 
@@ -81,8 +82,10 @@ const listChunk = 256;
 /** Characters of summaries and edges in one page, about: nodes may be large, and a page is kept until it was sent. */
 const pageCharsMax = 1_000_000;
 const edgeChars = 200;
-/** Calls of a bulk route that share one step. */
+/** Calls of a bulk route that share one step, where the store takes so many. */
 const bulkStep = 64;
+/** A node, its lease, and perhaps a request. */
+const reliesOfCall = 3;
 
 export const allNodes = (space: string, prefix: string): NodeQuery["range"] =>
   indexRange("node", `${space}/${prefix}`);
@@ -298,10 +301,11 @@ export class Nodes {
     step: (some: readonly Call[]) => Promise<readonly Reply[]>,
   ): Promise<readonly EachReply<Reply>[]> {
     const replies: EachReply<Reply>[] = [];
-    for (let at = 0; at < calls.length; at += bulkStep) {
-      const some = calls.slice(at, at + bulkStep);
+    const stepMax = Math.min(bulkStep, stepMaxOf(this.leases.store, reliesOfCall));
+    for (let at = 0; at < calls.length; at += stepMax) {
+      const some = calls.slice(at, at + stepMax);
       try {
-        replies.push(...(await step(some)));
+        replies.push(...(await fitting(some, step)));
       } catch (error) {
         if (at === 0) throw error;
         const untried = new StoreError("unavailable", "the ones before it failed, so it was not tried");

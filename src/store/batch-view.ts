@@ -56,6 +56,7 @@ export class BatchView implements View {
     /** By name; what is here was asked for before. */
     readonly ranges: ReadonlyMap<string, readonly RangeRow[]>,
     readonly overlay: Overlay,
+    readonly room: NonNullable<View["room"]>,
   ) {
     this.earliest = reading.clock;
     this.now = reading.clock + clockLagMs;

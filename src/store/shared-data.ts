@@ -48,7 +48,7 @@ export interface SharedFacts {
   readonly location: string;
   /** Most changes (records and index entries) of one commit. */
   readonly changesMax: number;
-  /** Most records and ranges that one commit can compare. */
+  /** Most records, ranges and rows that one commit can compare. */
   readonly comparesMax: number;
   /** Commits under way at once. */
   readonly lanesMax: number;
@@ -62,9 +62,10 @@ export interface SharedData {
   read(asks: readonly Ask[]): Promise<Reading>;
   /**
    * All or nothing; resolves once it is durable. `changed`: something that it relies on has changed, and nothing was written.
+   * `too large`: these are more bytes than can be written at once, and nothing was.
    * Rejects within its deadline, with `unknown` if it may have been written.
    */
-  commit(commit: Commit): Promise<"done" | "changed">;
+  commit(commit: Commit): Promise<"done" | "changed" | "too large">;
   /** Moves the shared clock if it still has the value `from`; resolves to what it says then. */
   tick(from: number, to: number): Promise<number>;
   /** The number of the last event that is durable now. */

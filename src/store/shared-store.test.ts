@@ -91,6 +91,25 @@ test("a batch takes no more than a commit can hold; a step that never fits is re
   await store.close();
 });
 
+test("what is too many bytes for one commit goes in smaller ones; a step that always is, is refused", async () => {
+  const { store, data } = await open(undefined, { lanesMax: 1 });
+  data.writesMax = 3;
+  await Promise.all(Array.from({ length: 10 }, (_, i) => bump(store, `n-${i}`)));
+  assert.ok(data.commits.length >= 4);
+  assert.equal(await tokenOf(store, "n-9"), 1);
+  data.writesMax = 0;
+  await assert.rejects(bump(store, "a"), isStoreError("unsupported"));
+  await store.close();
+});
+
+test("a record counts once in a commit, however many of a batch change it or rely on it", async () => {
+  const { store, data } = await open(undefined, { changesMax: 4, comparesMax: 2, lanesMax: 1 });
+  await Promise.all(Array.from({ length: 20 }, () => bump(store, "a")));
+  assert.equal(data.commits.length, 1);
+  assert.equal(await tokenOf(store, "a"), 20);
+  await store.close();
+});
+
 test("many that take from the front of one index at once each get another row", async () => {
   const { store } = await open(undefined, { lanesMax: 1 });
   const names = Array.from({ length: 40 }, (_, i) => `n-${String(i).padStart(2, "0")}`);

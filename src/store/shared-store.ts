@@ -3,19 +3,30 @@
  * them need is read at one moment, they are decided one after the other, each seeing what those before it wrote, and what they
  * decided is committed in one step if nothing that they relied on has changed since. If something has, they are decided anew.
  */
-import type { Ask, Decide, Decided, Range, RangeRow } from "../core/decision.js";
+import type { Ask, Decide, Decided, Range, RangeRow, View } from "../core/decision.js";
 import type { Key } from "../core/keys.js";
 import { roundsMax } from "../core/limits.js";
+import { BatchRoom } from "./batch-room.js";
 import { BatchView, Overlay, rangeName, rowsAhead, Stale } from "./batch-view.js";
 import { type Clocks, systemClocks, systemTimer, type Timer } from "./clock.js";
 import { cursorOf, follow } from "./feed.js";
 import { clockLagMs, SharedClock } from "./shared-clock.js";
 import type { Guarded, Reading, SharedData } from "./shared-data.js";
 import { SharedFeed } from "./shared-feed.js";
-import { type Change, type Cursor, type ListRow, type Store, StoreError, type StoreFacts } from "./store.js";
+import {
+  type Change,
+  type Cursor,
+  type ListRow,
+  StepTooLargeError,
+  type Store,
+  StoreError,
+  type StoreFacts,
+} from "./store.js";
 
 /** Calls decided together at most: a batch must not take long to decide. */
 const callsMax = 256;
+/** A step that does not fit is decided again with half the room, down to this: one that works through many takes fewer then. */
+const reliesLeast = 8;
 /** How long a call is decided anew while others keep changing what it relies on, in ms. */
 const contendMaxMs = 10_000;
 
@@ -31,6 +42,8 @@ interface Call {
   readonly lane: Key | undefined;
   readonly until: number;
   rounds: number;
+  /** What it is told that it may rely on and change. */
+  room: NonNullable<View["room"]>;
 }
 
 interface Pending {
@@ -49,6 +62,8 @@ export class SharedStore implements Store {
   #isScheduled = false;
   #isClosed = false;
   #idle: (() => void) | undefined;
+  /** Calls in the next batch at most: fewer after a commit of too many bytes. */
+  #callsMax = callsMax;
   readonly #counts = { commits: 0, conflicts: 0, calls: 0 };
 
   constructor(
@@ -57,13 +72,13 @@ export class SharedStore implements Store {
     readonly clocks: Clocks = systemClocks,
     after: Timer = systemTimer,
   ) {
-    const { engine, location, changesMax } = data.facts;
+    const { engine, location, changesMax, comparesMax } = data.facts;
     this.facts = {
       engine,
       location,
       order: "cluster",
       clockLagMs,
-      keysMax: changesMax,
+      keysMax: comparesMax,
       locksMax: changesMax,
     };
     this.#clock = new SharedClock(
@@ -98,6 +113,7 @@ export class SharedStore implements Store {
         lane: keys[0],
         until: this.clocks.monotonic() + contendMaxMs,
         rounds: 0,
+        room: { relies: this.data.facts.comparesMax, changes: this.data.facts.changesMax },
       } as Call);
       this.#schedule();
     });
@@ -133,7 +149,7 @@ export class SharedStore implements Store {
     const taken: Call[] = [];
     const left: Call[] = [];
     for (const call of this.#asked)
-      if (taken.length < callsMax && (call.lane === undefined || !this.#lanes.has(call.lane)))
+      if (taken.length < this.#callsMax && (call.lane === undefined || !this.#lanes.has(call.lane)))
         taken.push(call);
       else left.push(call);
     this.#asked = left;
@@ -150,11 +166,13 @@ export class SharedStore implements Store {
       pending = this.#decideAll(calls, reading, new Map(named(reading)));
       if (pending.length === 0) return;
       const end = await this.data.commit(commitOf(pending, reading));
+      if (end === "too large") return this.#smaller(pending);
       if (end === "changed") {
         this.#counts.conflicts++;
         this.#again(pending.map(({ call }) => call));
         return;
       }
+      this.#callsMax = Math.min(callsMax, this.#callsMax * 2);
       this.#counts.commits++;
       for (const { call, decided } of pending) call.resolve(decided.reply);
       if (pending.some(({ decided }) => decided.events.length > 0)) this.#feed.ring();
@@ -173,10 +191,10 @@ export class SharedStore implements Store {
     const overlay = new Overlay();
     const pending: Pending[] = [];
     const later: Call[] = [];
-    const room = { changes: this.data.facts.changesMax, compares: this.data.facts.comparesMax };
+    const room = new BatchRoom(this.data.facts.changesMax, this.data.facts.comparesMax);
     for (const call of calls) {
       this.#counts.calls++;
-      const view = new BatchView(reading, ranges, overlay);
+      const view = new BatchView(reading, ranges, overlay, call.room);
       const decided = this.#decide(call, view, later);
       if (decided === null) continue;
       const isQuiet = decided.writes.length === 0 && decided.events.length === 0;
@@ -184,15 +202,32 @@ export class SharedStore implements Store {
         call.resolve(decided.reply);
         continue;
       }
-      const fits = takeRoom(room, decided, view);
-      if (fits) {
+      if (room.take(decided, view)) {
         overlay.apply(decided.writes);
         pending.push({ call, view, decided });
       } else if (pending.length > 0) later.push(call);
-      else call.reject(tooMuch(this.data.facts.changesMax));
+      else this.#halve(call, later);
     }
     this.#again(later);
     return pending;
+  }
+
+  /** It does not fit alone: a step that works through many takes fewer when it may rely on less. */
+  #halve(call: Call, later: Call[]): void {
+    const { comparesMax, changesMax } = this.data.facts;
+    const { relies, changes } = call.room;
+    call.room = { relies: Math.floor(relies / 2), changes: Math.floor(changes / 2) };
+    if (call.room.relies < reliesLeast) call.reject(tooMuch(comparesMax, changesMax));
+    else later.push(call);
+  }
+
+  /** Too many bytes for one commit: in smaller batches. */
+  #smaller(pending: readonly Pending[]): void {
+    this.#callsMax = Math.max(1, Math.floor(pending.length / 2));
+    const later: Call[] = [];
+    if (pending.length > 1) later.push(...pending.map(({ call }) => call));
+    else for (const { call } of pending) this.#halve(call, later);
+    this.#again(later);
   }
 
   /** null: it was refused, or must wait for more. */
@@ -328,23 +363,9 @@ function commitOf(pending: readonly Pending[], { revision, clock }: Reading) {
   };
 }
 
-function takeRoom(
-  room: { changes: number; compares: number },
-  { writes }: Decided<unknown>,
-  { versions, guarded }: BatchView,
-): boolean {
-  const changes = writes.reduce((sum, { add, drop }) => sum + 1 + add.length + drop.length, 0);
-  const compares = versions.size + guarded.reduce((sum, { rows }) => sum + 1 + rows.length, 0);
-  if (changes > room.changes || compares > room.compares) return false;
-  room.changes -= changes;
-  room.compares -= compares;
-  return true;
-}
-
 const closed = (): StoreError => new StoreError("closed", "the store was closed");
 const cancelled = (): StoreError => new StoreError("unavailable", "cancelled before it was decided");
-const tooMuch = (changesMax: number): StoreError =>
-  new StoreError(
-    "unsupported",
-    `one step would change more than the ${changesMax} records that this store can`,
+const tooMuch = (comparesMax: number, changesMax: number): StoreError =>
+  new StepTooLargeError(
+    `one step would rely on more than the ${comparesMax} records, or change more than the ${changesMax}, that this store takes at once: ask for less in one call`,
   );

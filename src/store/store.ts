@@ -93,6 +93,13 @@ export class StoreError extends Error {
   }
 }
 
+/** One step would rely on, or change, more than this engine takes at once. Certainly not written. */
+export class StepTooLargeError extends StoreError {
+  constructor(why: string) {
+    super("unsupported", why);
+  }
+}
+
 /** The decision changes more locks than this engine can change at once. Certainly not written. */
 export class SeveralNamesError extends StoreError {
   constructor(readonly locks: readonly { readonly space: string; readonly name: string }[]) {

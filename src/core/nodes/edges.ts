@@ -58,16 +58,29 @@ function linkTo(draft: Draft, call: EdgeCall, node: NodeRecord): NodeRefusal | n
   if (call.to === call.id) return { refused: "edge_to_itself", type: call.type };
   const target = draft.get(nodeKey(call.space, call.to));
   if (target === null) return { refused: "edge_to_nothing", to: call.to };
-  if (linkCount(node) >= edgesMax) return { refused: "edges_full", on: node.id, limit: edgesMax };
+  const edgesFull = fullness(draft, node, linkCount(node), edgesMax);
+  if (edgesFull !== null) return edgesFull;
   if (call.type !== "blocks") return null;
   const circle = circleOf(draft, call);
   if (circle !== null) return circle;
-  if (target.blockedBy.length >= blockersMax)
-    return { refused: "edges_full", on: target.id, limit: blockersMax };
+  const blockersFull = fullness(draft, target, target.blockedBy.length, blockersMax);
+  if (blockersFull !== null) return blockersFull;
   const live = node.phase !== "terminal";
   touchNode(draft, { ...target, blockedBy: [...target.blockedBy, { id: call.id, live }] });
   if (target.phase !== "terminal") touchNode(draft, { ...node, blocking: node.blocking + 1 });
   return null;
+}
+
+/** A change of its status looks at all its neighbours in one step: no more of them than the engine can compare at once. */
+function fullness(
+  draft: Draft,
+  node: NodeRecord,
+  count: number,
+  countMax: number,
+): (NodeRefusal & { refused: "edges_full" }) | null {
+  if (count >= countMax) return { refused: "edges_full", on: node.id, limit: countMax };
+  if (linkCount(node) + node.blockedBy.length < draft.neighboursMax) return null;
+  return { refused: "edges_full", on: node.id, limit: draft.neighboursMax };
 }
 
 /** `assigned` has a place of its own: a node that is full of links can still be claimed. */
@@ -82,6 +95,7 @@ const blockedIds = (node: NodeRecord | null): string[] =>
  */
 function circleOf(draft: Draft, call: EdgeCall): NodeRefusal | null {
   const from = new Map<string, string | null>([[call.to, null]]);
+  const most = Math.min(cycleSearchMax, draft.searchMax);
   let level = [call.to];
   while (level.length > 0) {
     draft.require(level.map((id) => nodeKey(call.space, id)));
@@ -90,7 +104,7 @@ function circleOf(draft: Draft, call: EdgeCall): NodeRefusal | null {
       for (const to of blockedIds(draft.get(nodeKey(call.space, id)))) {
         if (to === call.id) return { refused: "edge_cycle", path: [call.id, ...wayTo(from, id), call.id] };
         if (from.has(to)) continue;
-        if (from.size === cycleSearchMax) return { refused: "edge_too_deep", limit: cycleSearchMax };
+        if (from.size >= most) return { refused: "edge_too_deep", limit: most };
         from.set(to, id);
         next.push(to);
       }
@@ -119,8 +133,9 @@ export function decideBehind(
 ): Decision<readonly string[]> {
   return deciding(view, policy, (draft) => {
     draft.require(ids.map((id) => nodeKey(space, id)));
+    const most = Math.min(cycleSearchMax, draft.searchMax);
     const behind = new Set(ids.flatMap((id) => blockedIds(draft.get(nodeKey(space, id)))));
-    return [...behind].filter((id) => !known.has(id)).slice(0, cycleSearchMax - known.size);
+    return [...behind].filter((id) => !known.has(id)).slice(0, Math.max(0, most - known.size));
   });
 }
 

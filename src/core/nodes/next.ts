@@ -44,15 +44,20 @@ export function nextKeys({ space, principal, request }: NextCall): Key[] {
 }
 
 /** Rows that are read: one where the first will do. */
-function readyRange({ space, type, accepts, from, rows }: NextCall): Range {
+function readyRange({ space, type, accepts, from, rows }: NextCall, rowsMax: number): Range {
   const prefix = readyPrefix(space, type);
   const start = from > prefix ? from : prefix;
-  return { index: "ready", from: start, to: afterPrefix(prefix), limit: accepts === null ? 1 : rows };
+  return {
+    index: "ready",
+    from: start,
+    to: afterPrefix(prefix),
+    limit: accepts === null ? 1 : Math.min(rows, rowsMax),
+  };
 }
 
 export function decideNext(view: View, call: NextCall, policy: Policy): Decision<NextReply> {
   return deciding(view, policy, (draft) => {
-    const range = readyRange(call);
+    const range = readyRange(call, draft.rowsMax);
     const repeat = repeatedClaim(draft, { ...call, id: "", token: null, rebind: false });
     if (repeat !== null)
       return { outcome: isAllowed(call, repeat) ? repeat : outOfScope, next: call.from, more: false };

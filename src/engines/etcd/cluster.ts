@@ -22,6 +22,8 @@ import {
 export interface ClusterOptions {
   readonly endpoints: readonly Endpoint[];
   readonly user: { readonly name: string; readonly password: string } | null;
+  /** etcd's --max-txn-ops. */
+  readonly opsMax: number;
   /** Every call ends within this, in ms. */
   readonly deadlineMs?: number;
 }
@@ -59,12 +61,15 @@ export class Cluster {
 
   /** A transaction that changes something: carried out at most once. `unknown`: perhaps it was. */
   async change(txn: Txn): Promise<TxnResult> {
-    return decodeTxn(await this.#call(methods.txn, encodeTxn(txn), false));
+    return decodeTxn(await this.#call(methods.txn, encodeTxn(txn, this.options.opsMax), false));
   }
 
   /** A transaction that only reads, as of a moment that is not before the call. */
   async look(txn: Pick<Txn, "reads">): Promise<TxnResult> {
-    const message = encodeTxn({ compare: [], changes: new Map(), otherwise: [], ...txn });
+    const message = encodeTxn(
+      { compare: [], changes: new Map(), otherwise: [], ...txn },
+      this.options.opsMax,
+    );
     return decodeTxn(await this.#call(methods.txn, message, true));
   }
 

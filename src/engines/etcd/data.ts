@@ -18,7 +18,14 @@ import { StoreError } from "../../store/store.js";
 import type { Cluster } from "./cluster.js";
 import { EtcdFeed, encodeFeed, eventsMax } from "./feed.js";
 import type { Layout } from "./layout.js";
-import type { Comparison, KeyValue, RangeOp, Status, TxnResult } from "./messages.js";
+import {
+  type Comparison,
+  capacityOf,
+  type KeyValue,
+  type RangeOp,
+  type Status,
+  type TxnResult,
+} from "./messages.js";
 import { isSameCluster, type Meta, type MetaNow, readMeta, refuseMoved } from "./meta.js";
 
 export interface DataOptions {
@@ -28,8 +35,6 @@ export interface DataOptions {
   readonly lanesMax: number;
 }
 
-/** Of a commit the meta key is compared, too, and the feed is changed. */
-const opsOfOurs = 1;
 /** How often a reading in several parts is begun anew because its revision was compacted on the way. */
 const readTriesMax = 3;
 
@@ -48,8 +53,15 @@ export class EtcdData implements SharedData {
   ) {
     const { location, opsMax, lanesMax } = options;
     this.#meta = meta;
-    const most = opsMax - opsOfOurs;
-    this.facts = { engine: "etcd", location, changesMax: most, comparesMax: most, lanesMax };
+    const { changes, comparisons } = capacityOf(opsMax);
+    // Of a commit the meta key is compared, too, and the feed is changed.
+    this.facts = {
+      engine: "etcd",
+      location,
+      changesMax: changes - 1,
+      comparesMax: comparisons - 1,
+      lanesMax,
+    };
     this.#feed = new EtcdFeed(cluster, layout.feed, failed);
     cluster.welcome = (status) => this.#recognise(status);
   }
@@ -143,7 +155,7 @@ export class EtcdData implements SharedData {
     if (!isSameCluster(this.#meta, status)) throw replaced();
   }
 
-  async commit(commit: Commit): Promise<"done" | "changed"> {
+  async commit(commit: Commit): Promise<"done" | "changed" | "too large"> {
     const { events } = commit;
     if (events.length > eventsMax)
       throw new StoreError(
@@ -158,8 +170,13 @@ export class EtcdData implements SharedData {
     }
     if (events.length > 0) changes.set(this.layout.feed, encodeFeed(events));
     const compare = this.#comparisons(commit);
-    const { succeeded } = await this.cluster.change({ compare, changes, reads: [], otherwise: [] });
-    return succeeded ? "done" : "changed";
+    try {
+      const { succeeded } = await this.cluster.change({ compare, changes, reads: [], otherwise: [] });
+      return succeeded ? "done" : "changed";
+    } catch (error) {
+      if (isTooLarge(error)) return "too large";
+      throw error;
+    }
   }
 
   #comparisons({ versions, guarded, revision }: Commit): Comparison[] {
@@ -251,6 +268,9 @@ const versioned = (found: KeyValue | undefined): Versioned =>
 
 const isCompacted = (error: unknown): boolean =>
   error instanceof StoreError && /has been compacted/.test(error.message);
+
+const isTooLarge = (error: unknown): boolean =>
+  error instanceof StoreError && /request is too large|larger than max/.test(error.message);
 
 const replaced = (): StoreError =>
   new StoreError(

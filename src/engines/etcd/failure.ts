@@ -53,6 +53,5 @@ const advices: readonly (readonly [RegExp, string])[] = [
   [/authentication failed|user name is empty/, "check user and password in the store's URL"],
   [/permission denied/, "the user needs readwrite on the prefix (docs/etcd.md)"],
   [/too many operations/, "its --max-txn-ops is lower than the store's max_txn_ops"],
-  [/too large|larger than max/, "its --max-request-bytes is lower than 1.5 MiB, or one step writes too much"],
   [/no leader/, "the cluster has no quorum"],
 ];

@@ -52,18 +52,62 @@ export interface TxnResult {
 const result = { equal: 0, less: 2 } as const;
 const target = { mod: 2, value: 3 } as const;
 
-export function encodeTxn({ compare, changes, reads, otherwise }: Txn): Buffer {
+/** `opsMax`: etcd's --max-txn-ops. */
+export function encodeTxn({ compare, changes, reads, otherwise }: Txn, opsMax: number): Buffer {
   const writer = new Writer();
   for (const comparison of compare) writer.message(1, () => writeComparison(writer, comparison));
-  for (const [key, value] of changes)
-    writer.message(2, () =>
-      value === null
-        ? writer.message(3, () => writer.text(1, key))
-        : writer.message(2, () => writer.text(1, key).text(2, value)),
-    );
+  const most = groupSize(changes.size, compare.length, opsMax);
+  if (changes.size <= opsMax) for (const change of changes) writeChange(writer, change);
+  else
+    for (const group of groups(changes, most))
+      writer.message(2, () =>
+        writer.message(4, () => {
+          for (const change of group) writeChange(writer, change);
+        }),
+      );
   for (const op of reads) writer.message(2, () => writer.message(1, () => writeRange(writer, op)));
   for (const op of otherwise) writer.message(3, () => writer.message(1, () => writeRange(writer, op)));
   return writer.framed();
+}
+
+function writeChange(writer: Writer, [key, value]: readonly [string, string | null]): void {
+  writer.message(2, () =>
+    value === null
+      ? writer.message(3, () => writer.text(1, key))
+      : writer.message(2, () => writer.text(1, key).text(2, value)),
+  );
+}
+
+/**
+ * How many changes go into each transaction within the transaction. etcd counts what stands side by side: the longest of the lists of
+ * one level is taken off what each list of the next level may have, so few levels of short lists hold far more than one long list.
+ */
+export function groupSize(changes: number, comparisons: number, opsMax: number): number {
+  for (let count = 1; count < opsMax; count++) {
+    const size = opsMax - Math.max(count, comparisons);
+    if (size > 0 && count * size >= changes) return size;
+  }
+  return opsMax;
+}
+
+/** The most changes and comparisons of one transaction, such that both can be had at once. */
+export const capacityOf = (opsMax: number): { changes: number; comparisons: number } => ({
+  comparisons: opsMax - groupLeast,
+  changes: (opsMax - groupLeast) * groupLeast,
+});
+
+/** With etcd's default of 128, room for 120 comparisons and 960 changes: a record has up to seven entries. */
+const groupLeast = 8;
+
+function* groups(changes: Changes, size: number): Generator<(readonly [string, string | null])[]> {
+  let group: (readonly [string, string | null])[] = [];
+  for (const change of changes) {
+    group.push(change);
+    if (group.length < size) continue;
+    yield group;
+    group = [];
+  }
+  if (group.length > 0) yield group;
 }
 
 function writeComparison(writer: Writer, comparison: Comparison): void {

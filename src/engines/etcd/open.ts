@@ -32,8 +32,13 @@ export async function openEtcd(rest: string, options: EtcdOptions = {}): Promise
 
 export async function openEtcdData(place: EtcdPlace, options: EtcdOptions = {}): Promise<EtcdData> {
   const { warn = () => undefined, report = () => undefined, deadlineMs } = options;
-  const { endpoints, user, prefix } = place;
-  const cluster = new Cluster({ endpoints, user, ...(deadlineMs === undefined ? {} : { deadlineMs }) });
+  const { endpoints, user, prefix, opsMax } = place;
+  const cluster = new Cluster({
+    endpoints,
+    user,
+    opsMax,
+    ...(deadlineMs === undefined ? {} : { deadlineMs }),
+  });
   const layout = new Layout(prefix);
   try {
     const meta = await settleMeta(cluster, layout, place.opsMax, warn);
