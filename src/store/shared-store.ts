@@ -216,6 +216,7 @@ export class SharedStore implements Store {
   #halve(call: Call, later: Call[]): void {
     const { comparesMax, changesMax } = this.data.facts;
     const { relies, changes } = call.room;
+    call.rounds = 0; // it asks for other ranges now
     call.room = { relies: Math.floor(relies / 2), changes: Math.floor(changes / 2) };
     if (call.room.relies < reliesLeast) call.reject(tooMuch(comparesMax, changesMax));
     else later.push(call);
