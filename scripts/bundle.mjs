@@ -16,7 +16,7 @@ const WITH_ALL = ["completion"];
 const STARTED = { "main.js": "holdfast", "faces/cli/run/keeper.js": "keeper" };
 
 /** Loaded by no command of a bundle, or hardly ever: left where they are. */
-const LEFT_OUT = /\/engines\/(?:sqlite|memory)\//;
+const LEFT_OUT = /\/engines\/(?:sqlite|memory|postgres)\//;
 
 /** Packages that are small and needed at once. Their licences ask to go with them. */
 const PACKAGES = ["commander", "smol-toml"];

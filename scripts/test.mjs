@@ -20,11 +20,22 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const UNIT = { folder: "dist/src", concurrency: 2, fileTimeoutMs: 3 * 60_000 };
 const SYSTEM = { folder: "dist/test", concurrency: 2, fileTimeoutMs: 15 * 60_000 };
 const ALONE =
-  /^dist\/test\/(cli-(git-)?(run|hold)|client|etcd-(?!contract)|evidence\/|git-(cost|guard|holders|lost|races)|history\/speed|http-(limits|waiting)|security\/load|sim\/|sqlite-(size|faults)|system-(?!backup|cli|secrets|start|tls)|verify)/;
+  /^dist\/test\/(cli-(git-)?(run|hold)|client|etcd-(?!contract)|evidence\/|git-(cost|guard|holders|lost|races)|history\/speed|http-(limits|waiting)|postgres-(?!conformance|pgbouncer|start)|security\/load|sim\/|sqlite-(size|faults)|system-(?!backup|cli|secrets|start|tls)|verify)/;
 
-// Commands that whole-system tests use, and the Debian packages that bring those of another name.
-const SYSTEM_COMMANDS = ["chromium", "curl", "etcd", "etcdctl", "faketime", "git", "jq", "openssl", "strace"];
-const PACKAGE_OF = { etcd: "etcd-server", etcdctl: "etcd-client" };
+// Debian packages that whole-system tests use, and what shows that one is there: a command of the same name, unless said otherwise.
+const SYSTEM_PACKAGES = {
+  chromium: null,
+  curl: null,
+  "etcd-client": () => isOnPath("etcdctl"),
+  "etcd-server": () => isOnPath("etcd"),
+  faketime: null,
+  git: null,
+  jq: null,
+  openssl: null,
+  pgbouncer: () => existsSync("/usr/sbin/pgbouncer"),
+  postgresql: () => isIn("/usr/lib/postgresql", (version) => `${version}/bin/postgres`),
+  strace: null,
+};
 // While it says no, packages that bring a service do not start it: tests start their own.
 const SERVICE_POLICY = "/usr/sbin/policy-rc.d";
 
@@ -138,7 +149,9 @@ function testFiles(folder, words) {
 /** Installs what is missing where this user may; otherwise says what to do, counts a failure, returns false. */
 function haveSystemPackages() {
   const missing = () =>
-    SYSTEM_COMMANDS.filter((name) => !isOnPath(name)).map((name) => PACKAGE_OF[name] ?? name);
+    Object.entries(SYSTEM_PACKAGES).flatMap(([name, isThere]) =>
+      (isThere === null ? isOnPath(name) : isThere()) ? [] : [name],
+    );
   const wanted = missing();
   if (wanted.length === 0) return true;
   if (process.getuid?.() === 0 && isOnPath("apt-get")) withoutServices(() => install(wanted));
@@ -171,6 +184,11 @@ function withoutServices(body) {
   } finally {
     if (isOurs) rmSync(SERVICE_POLICY, { force: true });
   }
+}
+
+/** Whether one of the folders in a folder holds the file. */
+function isIn(folder, file) {
+  return existsSync(folder) && readdirSync(folder).some((name) => existsSync(join(folder, file(name))));
 }
 
 function isOnPath(name) {

@@ -77,7 +77,12 @@ const wrong: [flags: ServeFlags, env: Environment, says: RegExp][] = [
   [{}, { HOLDFAST_TOKENS: `operator:${secret}` }, /operator is the holder of HOLDFAST_ADMIN_TOKEN/],
   [{}, { HOLDFAST_TOKENS: `a:${secret}`, HOLDFAST_ADMIN_TOKEN: secret }, /also the secret of a/],
   [{}, { HOLDFAST_ADMIN_TOKEN: `${secret} ` }, /HOLDFAST_ADMIN_TOKEN may hold/],
-  [{ store: "mysql:x" }, {}, /--store mysql:x is no store: use sqlite:FILE, etcd:.* or memory:/],
+  [
+    { store: "mysql:x" },
+    {},
+    /--store mysql:x is no store: use sqlite:FILE, postgres:\/\/…, etcd:.* or memory:/,
+  ],
+  [{ store: "postgre://me:secret@db/x" }, {}, /--store postgre:\/\/me:…@db\/x is no store/],
   [{}, { HOLDFAST_STORE: "sqlite:" }, /HOLDFAST_STORE=sqlite: is no store/],
   [{ tlsCert: "x.pem" }, {}, /--tls-cert and --tls-key go together/],
   [{}, { HOLDFAST_LOG_LEVEL: "loud" }, /HOLDFAST_LOG_LEVEL=loud: use one of/],

@@ -8,7 +8,7 @@ import { type Policy, policyDefault } from "./core/limits.js";
 import { nearest } from "./core/nearest.js";
 import type { NodePolicy } from "./core/nodes/policy.js";
 import type { Role } from "./core/records.js";
-import { isStoreUrl, storeIn, storeUrls } from "./engines/open.js";
+import { isStoreUrl, storeForms, storeIn, withoutPassword } from "./engines/open.js";
 import { type GateLimits, gateLimitsDefault, timeLimits } from "./faces/http/gate-limits.js";
 import { operatorName, type StaticToken } from "./service/tokens.js";
 import { readPolicy } from "./wire/node-policy.js";
@@ -170,7 +170,9 @@ function wholeNumber(
 export function storeUrl(flag: string | undefined, setting: string | null, dataDir: string): string {
   const url = flag || (setting ?? storeIn(dataDir));
   if (!isStoreUrl(url))
-    throw new ConfigError(`${flag ? "--store " : "HOLDFAST_STORE="}${url} is no store: use ${storeUrls}`);
+    throw new ConfigError(
+      `${flag ? "--store " : "HOLDFAST_STORE="}${withoutPassword(url)} is no store: use ${storeForms}`,
+    );
   return url;
 }
 

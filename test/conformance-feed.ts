@@ -200,13 +200,11 @@ function resuming(on: On, { tell }: Marks, tellAll: TellAll): void {
     const ahead = follow(two, undefined, signal);
     assert.deepEqual((await take(behind, 1)).map(told), ["a"]);
     await tell(two, "c");
-    const earlier: string[] = [];
-    for (let word = ""; word !== "c"; ) {
-      word = (await take(ahead, 1)).map(told)[0] ?? "none";
-      earlier.push(word);
-    }
-    assert.ok(earlier.length === 1 || two.facts.order === "cluster", "only there may it begin earlier");
-    assert.deepEqual(["a", "b", "c"].slice(-earlier.length), earlier);
+    const words = (await take(ahead, 1)).map(told);
+    // Where others write, what was told shortly before may come first.
+    while (two.facts.order === "cluster" && words.at(-1) !== "c")
+      words.push(...(await take(ahead, 1)).map(told));
+    assert.deepEqual(words, ["a", "b", "c"].slice(-words.length));
     assert.deepEqual((await take(behind, 2)).map(told), ["b", "c"]);
   });
 }

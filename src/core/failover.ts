@@ -1,28 +1,15 @@
 /**
- * What a failover does to what a database believes. One that has gone back to an earlier state has forgotten grants: so that
- * no token is given twice, none at or below the raised floors is ever granted again. Leases that it knows go on.
+ * What a failover of the database does to tokens. The server that took over may not have the last commits, and with them the
+ * last tokens that were granted; so nothing at or below anything that can have been granted there is ever granted again.
  */
 import { everySpace } from "./keys.js";
-import { noFloor } from "./lease.js";
-import { failoverTokenJump, tokenMax } from "./limits.js";
+import { failoverJump } from "./limits.js";
 import type { FloorRecord } from "./records.js";
 
-/** The floors that are to be written, given all that are there and the highest token found, per space. */
-export function floorsAfterFailover(
-  floors: readonly FloorRecord[],
-  tokens: ReadonlyMap<string, number>,
-): FloorRecord[] {
-  const highest = Math.max(0, ...tokens.values(), ...floors.map(({ token }) => token));
-  const every = floors.find(({ space }) => space === everySpace) ?? noFloor(everySpace);
-  const own = floors.filter(({ space }) => space !== everySpace);
-  // Spaces without a floor of their own, among them those that were made since, have this one.
-  return [
-    raised(every, highest),
-    ...own.map((floor) => raised(floor, Math.max(floor.token, tokens.get(floor.space) ?? 0))),
-  ];
+/** All floors, and the one that holds for spaces without their own, above the highest token that is known to have been written. */
+export function floorsAfterFailover(floors: readonly FloorRecord[], tokenHigh: number): FloorRecord[] {
+  const token = floors.reduce((high, floor) => Math.max(high, floor.token), tokenHigh) + failoverJump;
+  const every: FloorRecord = { kind: "floor", space: everySpace, token, ttlHighMs: 0, quietUntil: 0 };
+  const known = floors.some(({ space }) => space === everySpace) ? floors : [...floors, every];
+  return known.map((floor) => ({ ...floor, token }));
 }
-
-const raised = (floor: FloorRecord, highest: number): FloorRecord => ({
-  ...floor,
-  token: Math.min(highest + failoverTokenJump, tokenMax - failoverTokenJump),
-});

@@ -32,10 +32,14 @@ export const sweepWritesMax = 256;
 export const lockDelayMaxMs = 60_000;
 /** How far a restore lifts the token floor beyond elapsed time: covers clocks that disagree by years of grants. */
 export const restoreTokenJump = 2 ** 40;
-/** How far a failover that lost commits lifts the token floors: more grants than any name can have had in what was lost. */
-export const failoverTokenJump = 2 ** 32;
 /** Grants per millisecond and name that no engine reaches; makes the floor after a restore exceed any token since. */
 export const grantsPerMsMax = 1000;
+
+/**
+ * How far a failover lifts tokens, and what else a database numbers: above anything that it can have lost (days of commits at
+ * full speed), and room for tens of thousands of failovers.
+ */
+export const failoverJump = 2 ** 34;
 
 /** Longest node id, in characters: as a lease it is a name with `node:` before it. */
 export const nodeIdMax = 128;

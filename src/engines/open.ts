@@ -27,9 +27,16 @@ export interface StoreOptions {
   readonly onFailure?: (what: string, error: unknown) => void;
 }
 
-/** `sqlite:FILE`, `etcd://HOST,…` or `memory:`. Engines are loaded when they are asked for. */
+/** What can be named as a store, for people. */
+export const storeForms = "sqlite:FILE, postgres://…, etcd://HOST:2379,… or memory:";
+
+/** Engines are loaded when they are asked for. */
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
   const [scheme, rest] = split(url);
+  if (scheme === "postgres") {
+    const { openPostgres } = await import("./postgres/open.js");
+    return openPostgres(url, options);
+  }
   if (scheme === "memory") {
     const { MemoryData, MemoryStore } = await import("./memory/store.js");
     return new MemoryStore(new MemoryData(undefined, options.feedEventsMax));
@@ -46,22 +53,26 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
   return openSqlite({ ...options, path: resolve(rest) });
 }
 
-export const isStoreUrl = (url: string): boolean => /^sqlite:.|^etcd:\/\/.|^memory:/.test(url);
+export const isStoreUrl = (url: string): boolean =>
+  /^sqlite:.|^memory:|^etcd:\/\/.|^postgres(?:ql)?:\/\//.test(url);
 
-/** How stores are named, for people. */
-export const storeUrls = "sqlite:FILE, etcd://HOST:2379,… or memory:";
-
-type Scheme = "sqlite" | "etcd" | "memory";
+type Scheme = "sqlite" | "memory" | "postgres" | "etcd";
 
 function split(url: string): [scheme: Scheme, rest: string] {
-  const match = /^(sqlite|etcd|memory):(.*)$/s.exec(url);
+  const match = /^(sqlite|memory|etcd|postgres)(?:ql)?:(.*)$/s.exec(url);
   if (match === null)
-    throw new StoreError("unsupported", `${JSON.stringify(url)} is no store: use ${storeUrls}`);
+    throw new StoreError(
+      "unsupported",
+      `${JSON.stringify(withoutPassword(url))} is no store: use ${storeForms}`,
+    );
   const scheme = match[1] as Scheme;
   if (scheme === "sqlite" && match[2] === "")
     throw new StoreError("unsupported", "sqlite: needs a file, as in sqlite:./holdfast.db");
   return [scheme, match[2] ?? ""];
 }
+
+/** For messages: whoever reads them must not learn it. */
+export const withoutPassword = (url: string): string => url.replace(/(:\/\/[^/?#]*?):[^/?#]*@/, "$1:…@");
 
 /** What opening would find: no file yet, or one that is there and holds nothing. */
 export function findOf(url: string): { isNew: boolean; isEmpty: boolean } {

@@ -25,7 +25,7 @@ export async function adopt(
   opsMax: number,
 ): Promise<MetaNow | null> {
   const status = await cluster.status();
-  const floors = floorsAfterFailover(await floorsIn(cluster, layout), await tokensIn(cluster, layout));
+  const floors = floorsAfterFailover(await floorsIn(cluster, layout), await tokenHighIn(cluster, layout));
   const changes = floors.map((floor) => [layout.record(floorKey(floor.space)), encodeRecord(floor)] as const);
   const { revision: later } = await cluster.look({ reads: [{ key: layout.meta }] });
   const meta = freshMeta(status, later);
@@ -51,15 +51,13 @@ async function floorsIn(cluster: Cluster, layout: Layout): Promise<FloorRecord[]
   return floors;
 }
 
-/** The highest token in each space. */
-async function tokensIn(cluster: Cluster, layout: Layout): Promise<Map<string, number>> {
-  const tokens = new Map<string, number>();
+async function tokenHighIn(cluster: Cluster, layout: Layout): Promise<number> {
+  let high = 0;
   for await (const { value } of all(cluster, layout, "lock/")) {
     const record = decodeRecord(value);
-    if (record.kind === "lock")
-      tokens.set(record.space, Math.max(tokens.get(record.space) ?? 0, record.token));
+    if (record.kind === "lock") high = Math.max(high, record.token);
   }
-  return tokens;
+  return high;
 }
 
 async function* all(cluster: Cluster, layout: Layout, kind: Key): AsyncGenerator<KeyValue> {

@@ -12,7 +12,7 @@ export function declare(program: Command): void {
     .option("--data <dir>", "directory of the data (HOLDFAST_DATA; default ./.holdfast)")
     .option(
       "--store <url>",
-      "sqlite:FILE, etcd://HOST:2379,… or memory: (HOLDFAST_STORE; default a file in the data directory)",
+      "sqlite:FILE, postgres://…, etcd://HOST:2379,… or memory: (HOLDFAST_STORE; default a file in the data directory)",
     )
     .option("--tls-cert <file>", "certificate chain in PEM (HOLDFAST_TLS_CERT)")
     .option("--tls-key <file>", "private key in PEM (HOLDFAST_TLS_KEY)")

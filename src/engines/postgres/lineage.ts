@@ -1,0 +1,91 @@
+/**
+ * Which database it is. A failover makes another one of it, which may lack the last commits: the timeline of its log tells. Before
+ * anything is granted there, tokens, revisions and the numbers of events are lifted above anything that can have been lost.
+ */
+import { floorsAfterFailover } from "../../core/failover.js";
+import { floorKey } from "../../core/keys.js";
+import { failoverJump } from "../../core/limits.js";
+import type { FloorRecord } from "../../core/records.js";
+import { decodeRecord, encodeRecord } from "../../store/codec.js";
+import { StoreError } from "../../store/store.js";
+import type { Pool } from "./pool.js";
+import type { Told } from "./values.js";
+
+/** A system identifier, and how often another server took over with its data. */
+interface Lineage {
+  readonly system: string;
+  readonly timeline: number;
+}
+
+function lineageOf(text: string): Lineage {
+  const [system = "", timeline] = text.split("/");
+  return { system, timeline: Number(timeline) };
+}
+
+export class Lineages {
+  /** The latest timeline that this server has been on. */
+  #seen = 0;
+  #failovers = 0;
+
+  constructor(
+    readonly pool: Pool,
+    readonly schema: string,
+    readonly location: string,
+  ) {}
+
+  get seen(): number {
+    return this.#seen;
+  }
+
+  get failovers(): number {
+    return this.#failovers;
+  }
+
+  /** Whether the database may be used as it is; if not, it has been made so, or another server has, and is to be read again. */
+  async accepts({ was, is, reading: { revision } }: Told): Promise<boolean> {
+    const [before, now] = [lineageOf(was), lineageOf(is)];
+    if (now.timeline < this.#seen) throw this.oldPrimary();
+    if (before.system !== now.system) throw this.#copied();
+    this.#seen = now.timeline;
+    if (before.timeline === now.timeline) return true;
+    await this.#adopt(was, revision);
+    return false;
+  }
+
+  oldPrimary(): StoreError {
+    return new StoreError(
+      "unavailable",
+      `the database ${this.location} is an old primary: another has taken over from it. Stop it, and point --store at the new one`,
+    );
+  }
+
+  /** Leases may have been granted where it was copied from, ever since. */
+  #copied(): StoreError {
+    return new StoreError(
+      "unsupported",
+      `the data in ${this.location} was made on another database and copied here (a restored dump, an upgrade): make sure that no server uses the other one, then say so with: UPDATE ${this.schema}.state SET system = h.system, timeline = -1 FROM ${this.schema}.here() h (docs/postgres.md says what that means for leases)`,
+    );
+  }
+
+  async #adopt(was: string, revision: number): Promise<void> {
+    const found = await this.pool.query(
+      `SELECT record, (SELECT token_high FROM ${this.schema}.state) FROM ${this.schema}.records
+        WHERE key >= 'floor/' AND key < 'floor0'
+        UNION ALL SELECT NULL, token_high FROM ${this.schema}.state`,
+    );
+    const tokenHigh = Number(found.rows[0]?.[1] ?? 0);
+    const floors = floorsAfterFailover(
+      found.rows.flatMap(([text]) => (typeof text === "string" ? [decodeRecord(text) as FloorRecord] : [])),
+      tokenHigh,
+    );
+    const { rows } = await this.pool.query(`SELECT ${this.schema}.adopt($1, $2, $3, $4, $5, $6)`, [
+      was,
+      revision,
+      failoverJump,
+      Math.max(...floors.map(({ token }) => token)),
+      floors.map(({ space }) => floorKey(space)),
+      floors.map(encodeRecord),
+    ]);
+    if (rows[0]?.[0] === "done") this.#failovers++;
+  }
+}

@@ -1,0 +1,53 @@
+/** Opening the engine for several servers: connect, refuse what would break a promise, bring the tables up to date. */
+import { SharedStore } from "../../store/shared-store.js";
+import { StoreError } from "../../store/store.js";
+import { checkDatabase } from "./checks.js";
+import { PostgresData } from "./data.js";
+import { readFailure } from "./failures.js";
+import { Health } from "./health.js";
+import { Pool } from "./pool.js";
+import { migrate } from "./schema.js";
+import { type PostgresPlace, readUrl } from "./url.js";
+
+export interface PostgresOptions {
+  readonly feedEventsMax?: number;
+  readonly feedAgeMaxMs?: number;
+  /** Told when the database fails (what happened) and when it works again (null). */
+  readonly onTrouble?: (what: string | null) => void;
+}
+
+export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<SharedStore> {
+  const data = await openData(url, options);
+  const store = new SharedStore(data, (what, error) => data.health.failed(what, error));
+  try {
+    await store.open();
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+  return store;
+}
+
+export async function openData(url: string, options: PostgresOptions = {}): Promise<PostgresData> {
+  const place = readUrl(url);
+  const pool = new Pool(place.client, place.connectionsMax, place.deadlineMs);
+  try {
+    const warnings = await checkDatabase(pool, place.location);
+    await migrate(pool, place.schema, place.location);
+    const epoch = await epochOf(pool, place);
+    for (const warning of warnings) options.onTrouble?.(warning);
+    const { feedEventsMax = 100_000, feedAgeMaxMs = 3_600_000, onTrouble } = options;
+    return new PostgresData(pool, place, epoch, { feedEventsMax, feedAgeMaxMs }, new Health(onTrouble));
+  } catch (error) {
+    await pool.close();
+    throw readFailure(place.location, error);
+  }
+}
+
+async function epochOf(pool: Pool, { schema, location }: PostgresPlace): Promise<string> {
+  const { rows } = await pool.query(`SELECT epoch FROM ${schema}.state`);
+  const epoch = rows[0]?.[0];
+  if (typeof epoch !== "string")
+    throw new StoreError("corrupt", `the table ${schema}.state in ${location} has lost its row`);
+  return epoch;
+}
