@@ -12,12 +12,13 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  writeFileSync,
 } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
+import { freePort } from "./server.js";
 
 const readyWithinMs = 60_000;
 export const password = "a-secret-of-tests";
@@ -59,16 +60,6 @@ export function giveAway(path: string): void {
   if (!isRoot) return;
   const id = (flag: string): number => Number(execFileSync("id", [flag, "postgres"], { encoding: "utf8" }));
   chownSync(path, id("-u"), id("-g"));
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  return typeof address === "object" && address !== null ? address.port : 0;
 }
 
 export class Postgres {
@@ -124,6 +115,12 @@ export class Postgres {
       max_connections: 120,
       ...options.settings,
     };
+    if (follows === undefined) {
+      const file = join(data, "pg_hba.conf");
+      const rules =
+        "host all postgres 127.0.0.1/32 trust\nhost replication postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
+      writeFileSync(file, rules);
+    }
     const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
     appendFileSync(join(data, "postgresql.conf"), lines.join(""));
     const server = new Postgres(dir, port, { ...process.env, ...options.env });

@@ -11,7 +11,6 @@ const settings = [
   "full_page_writes",
   "synchronous_commit",
   "server_encoding",
-  "client_encoding",
   "default_transaction_isolation",
   "default_transaction_read_only",
 ] as const;
@@ -49,8 +48,6 @@ function problemOf(found: Settings): string | null {
     return "has synchronous_commit off for this user and would lose what it has confirmed: ALTER ROLE … RESET synchronous_commit, or set it to on in postgresql.conf";
   if (found.server_encoding !== "UTF8")
     return `has the encoding ${found.server_encoding}: create one with ENCODING 'UTF8'`;
-  if (found.client_encoding !== "UTF8")
-    return `is set to talk ${found.client_encoding} to this user: ALTER ROLE … RESET client_encoding`;
   if (found.default_transaction_isolation !== "read committed")
     return `has default_transaction_isolation ${found.default_transaction_isolation} for this user, and commits need read committed: ALTER ROLE … RESET default_transaction_isolation`;
   return null;

@@ -59,11 +59,12 @@ export async function migrate(pool: Pool, schema: string, location: string): Pro
 type Run = (text: string, values?: readonly unknown[]) => ReturnType<Connection["query"]>;
 
 async function upgrade(run: Run, schema: string, location: string): Promise<void> {
+  // Before anything else: a table that is read for the first time brings the names up to date that were looked up before the wait.
+  const [there] = await run("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema]);
   const version = await versionOf(run, schema);
   refuseNewer(version, location);
   if (version === migrations.length) return;
-  // Asked for first: where it is there, the right to make one is not needed.
-  const [there] = await run("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema]);
+  // Where it is there, the right to make one is not needed.
   if (there === undefined) await run(`CREATE SCHEMA ${schema}`);
   if (version === 0) await run(`CREATE TABLE ${schema}.schema_version (version int NOT NULL)`);
   for (const step of migrations.slice(version)) for (const text of step(schema)) await run(text);
