@@ -170,6 +170,23 @@ export class Postgres {
     await this.launch();
   }
 
+  /** A signal to the server and all of its processes; returns which. */
+  signalAll(signal: NodeJS.Signals): number[] {
+    const all = execFileSync("ps", ["-o", "pid=", "--ppid", String(this.pid)], { encoding: "utf8" });
+    const pids = [this.pid, ...all.trim().split(/\s+/).map(Number)];
+    this.signalThese(pids, signal);
+    return pids;
+  }
+
+  signalThese(pids: readonly number[], signal: NodeJS.Signals): void {
+    for (const pid of pids)
+      try {
+        process.kill(pid, signal);
+      } catch {
+        // It has ended since.
+      }
+  }
+
   /** One statement as superuser. */
   async sql(text: string, values: unknown[] = [], database = "postgres"): Promise<Record<string, unknown>[]> {
     const client = new Client({
