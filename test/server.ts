@@ -10,6 +10,8 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
+import { storeOf } from "./engines/store-of.js";
+
 const root = fileURLToPath(new URL("../../", import.meta.url));
 /** The program as it ships: what package.json installs as `holdfast`. */
 export const mainFile = join(root, JSON.parse(readFileSync(join(root, "package.json"), "utf8")).bin.holdfast);
@@ -191,6 +193,7 @@ function serverEnv(options: ServerOptions, dataDir: string, port: number): NodeJ
     HOLDFAST_DATA: dataDir,
     HOLDFAST_TOKENS: options.tokens ?? defaultTokens,
     HOLDFAST_ADMIN_TOKEN: adminToken,
+    ...storeOf(dataDir),
     ...options.env,
   };
 }

@@ -1,0 +1,18 @@
+// Which store the servers of a test run use: the embedded one, unless the run is over another engine. Each data directory
+// gets a place of its own there, the same one after a restart.
+import { createHash } from "node:crypto";
+
+/** A store's URL, without what tells the places of several servers apart. */
+export const storeVariable = "HOLDFAST_TEST_STORE";
+
+export function storeOf(dataDir: string): Record<string, string> {
+  const url = process.env[storeVariable];
+  if (url === undefined) return {};
+  const place = `t_${createHash("sha256").update(dataDir).digest("hex").slice(0, 16)}`;
+  const setting = url.startsWith("postgres")
+    ? `?schema=${place}`
+    : url.startsWith("etcd")
+      ? `?prefix=${place}/`
+      : "";
+  return { HOLDFAST_STORE: url + setting };
+}
