@@ -114,7 +114,9 @@ function makeFace(
   tokens: Tokens,
   tls: Tls | null,
 ): HttpFace {
-  const present = new Presenter(new Instants(systemClocks, () => leases.store.now()));
+  const present = new Presenter(
+    new Instants(systemClocks, () => leases.store.now(), leases.store.facts.offsetAt),
+  );
   const limits = { ...wireLimitsDefault, ttlSecondsMax: Math.floor(config.policy.ttlMaxMs / 1000) };
   return httpFace(
     { leases, nodes: new Nodes(leases), tokens, present, limits, pages: new PageRoom(), version },

@@ -4,7 +4,7 @@
  */
 import type { Draft } from "./draft.js";
 import { everySpace, floorKey, type Key, lockKey, requestKey, sessionKey } from "./keys.js";
-import { type Claim, heard, holdingNow, settled } from "./lease.js";
+import { type Claim, holdingNow, settled, toldAgain } from "./lease.js";
 import { waitersAhead } from "./limits.js";
 import { countTurns, type Peer, passTurns, tellNext, turnsIn } from "./line.js";
 import { hasOverlap, overlapOf } from "./names.js";
@@ -160,7 +160,7 @@ export function repeated(
   const lock = found?.lease ? settledAndServed(draft, claim.space, record.name, heirs, successors) : found;
   const holding = holdingNow(draft, lock);
   if (holding !== null && holding.lock.lease.id === record.leaseId)
-    return { granted: heard(draft, holding), how: "repeat" };
+    return { granted: toldAgain(draft, holding, claim.leaseId), how: "repeat" };
   const { name, leaseId } = record;
   return {
     refused: "request_spent",

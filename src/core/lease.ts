@@ -268,10 +268,10 @@ export function prolong(
 }
 
 /** The holder is told of its lease once more: on a cluster that must be known to all, on one server it knows it itself. */
-export function heard(draft: Draft, holding: Holding): Holding {
+export function toldAgain(draft: Draft, holding: Holding, call: string): Holding {
   const { lock } = holding;
-  if (!draft.isShared || lock.lease.isHeard === true) return holding;
-  const told = { ...lock, lease: { ...lock.lease, isHeard: true as const } };
+  if (!draft.isShared || lock.lease.told === call) return holding;
+  const told = { ...lock, lease: { ...lock.lease, told: call } };
   save(draft, told);
   return { ...holding, lock: told };
 }
@@ -281,7 +281,7 @@ export function prolongTo(draft: Draft, lock: LockRecord, lease: Lease): LockRec
   const { expiresAt } = lease;
   const dueAt =
     expiresAt === null ? lock.dueAt : lock.dueAt === 0 ? expiresAt : Math.min(lock.dueAt, expiresAt);
-  const renewed: Lease = { ...lease, renewedAt: draft.now, ...(draft.isShared ? { isHeard: true } : {}) };
+  const renewed: Lease = { ...lease, renewedAt: draft.now, ...(draft.isShared ? { told: "holder" } : {}) };
   const next = save(draft, { ...lock, lease: renewed, dueAt });
   draft.emit(eventOf(next, renewed, "renewed", draft.now));
   return next;

@@ -289,10 +289,10 @@ describe("a lease that was told of again", () => {
   test("is marked as heard by a repeat, a re-entry or a renewal, and then not taken back", () => {
     const servers = new Servers();
     servers.acquire("A", "first", { request });
-    assert.equal(servers.record(lockKey(space, "k"))?.lease?.isHeard, undefined);
+    assert.equal(servers.record(lockKey(space, "k"))?.lease?.told, undefined);
     const again = servers.acquire("B", "second", { request });
     assert.ok("granted" in again.outcome && again.outcome.granted.lock.lease.id === "first");
-    assert.equal(servers.record(lockKey(space, "k"))?.lease?.isHeard, true);
+    assert.equal(servers.record(lockKey(space, "k"))?.lease?.told, "second");
     const call = {
       ...{ space, name: "k", principal: "runner-1", leaseId: "first" },
       ...{ outcome: null, note: null, repeatable: false, isTold: () => false },

@@ -28,8 +28,11 @@ export interface Lease {
   readonly expiresAt: number | null;
   readonly delayMs: number;
   readonly progress: string | null;
-  /** Of a cluster: its holder has named it, or was told of it again, so it is not taken back as one that nobody heard of. */
-  readonly isHeard?: true;
+  /**
+   * Of a cluster: the last call that was told of it after it was granted, or `holder` once its holder has named it. As one that
+   * nobody heard of it can be taken back only for that call.
+   */
+  readonly told?: string;
 }
 
 /** The last lease of a name that ended. */
@@ -181,7 +184,14 @@ export interface PeerRecord {
   readonly dueAt: number;
 }
 
+/** Of a cluster: how far the wall clock was ahead of engine time, from which instant on. */
+export interface AnchorsRecord {
+  readonly kind: "anchors";
+  readonly rows: readonly (readonly [from: number, offset: number])[];
+}
+
 export type AnyRecord =
+  | AnchorsRecord
   | LineRecord
   | PeerRecord
   | LockRecord

@@ -16,6 +16,8 @@ export interface Release extends LeaseCall {
   readonly repeatable: boolean;
   /** It is taken back as one that nobody heard of, unless somebody has. Asked while deciding: the answer must be current. */
   readonly isTold?: () => boolean;
+  /** The call that was told of it again and not heard either; undefined: the one that it was granted to. */
+  readonly teller?: string;
 }
 
 export interface ReleaseReply {
@@ -36,7 +38,7 @@ export function decideRelease(
       const repeat = call.repeatable && lock.refused === "not_current" && wasReleasedBy(lock.previous, call);
       return { outcome: repeat ? { released: true, repeat } : lock, heirs };
     }
-    if (call.isTold !== undefined && (lock.lease?.isHeard === true || call.isTold()))
+    if (call.isTold !== undefined && (lock.lease.told !== call.teller || call.isTold()))
       return { outcome: { released: true, repeat: true }, heirs };
     const outcome = call.outcome === null ? null : { outcome: call.outcome, note: call.note, at: draft.now };
     const clean = call.outcome === null || call.outcome === "done";

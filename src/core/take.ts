@@ -9,7 +9,6 @@ import {
   type Claim,
   floorOf,
   grant,
-  heard,
   holdingNow,
   holdingOf,
   prolong,
@@ -17,6 +16,7 @@ import {
   raiseTtlHigh,
   sessionOf,
   settled,
+  toldAgain,
 } from "./lease.js";
 import { overlapOf } from "./names.js";
 import type { LockRecord, Metadata } from "./records.js";
@@ -48,7 +48,8 @@ export function againOrRefuse(draft: Draft, lock: LockRecord | null, claim: Clai
     const lease = { ...lock.lease, ttlMs: asked ?? lock.lease.ttlMs };
     const again = lock.lease.ttlMs === null ? lock : prolong(draft, lock, lease, null);
     raiseTtlHigh(draft, floorOf(draft, claim.space), claim.space, asked ?? 0);
-    return { granted: heard(draft, holdingOf(again, sessionOf(draft, again), now)), how: "again" };
+    const holding = holdingOf(again, sessionOf(draft, again), now);
+    return { granted: toldAgain(draft, holding, claim.leaseId), how: "again" };
   }
   if (lock !== null && lock.availableAt !== 0)
     return { refused: "delayed", availableAt: lock.availableAt, now, why: "lock_delay" };

@@ -8,6 +8,8 @@ import type { Stop, Timer } from "../store/clock.js";
 const sleepMaxMs = 60_000;
 /** A burst of instants shares one run. */
 const gapMs = 5;
+/** The same where the clock moves in steps. */
+const stepMs = 25;
 /** Pause after a failed run. */
 const retryMs = 250;
 
@@ -40,7 +42,7 @@ export class Alarm {
     // One past: at its last instant a lease is still held.
     const wait = Math.max(this.#at + this.lagMs + 1, this.#earliest) - this.now();
     // A clock that moves in steps may not have moved yet.
-    const least = this.lagMs > 0 ? gapMs : 0;
+    const least = this.lagMs > 0 ? stepMs : 0;
     this.#stop = this.after(Math.min(Math.max(wait, least), sleepMaxMs), () => void this.#fire());
   }
 

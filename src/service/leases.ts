@@ -114,7 +114,7 @@ export class Leases {
       this.queues,
       policy,
       stopping,
-      (claim, isTold) => this.#giveBack(claim, isTold),
+      (claim, unless) => this.#giveBack(claim, unless),
       (at) => this.upkeep.quietUntil(at),
       after,
       (claim) => this.#lines.placeOf(claim),
@@ -324,9 +324,9 @@ export class Leases {
     return found;
   }
 
-  #giveBack({ space, name, principal, leaseId }: Claim, isTold: () => boolean): void {
+  #giveBack({ space, name, principal, leaseId }: Claim, unless: Pick<Release, "isTold" | "teller">): void {
     const call: Release = {
-      ...{ space, name, principal, leaseId, isTold },
+      ...{ space, name, principal, leaseId, ...unless },
       ...{ outcome: null, note: null, repeatable: false },
     };
     this.release(call).catch((error: unknown) =>

@@ -154,6 +154,14 @@ export class Queues {
     return waiting;
   }
 
+  /** How many wait for a name, given the turns of all servers: of those that are away from this one only the places count. */
+  countOf(space: string, name: string, turns: number | undefined): number {
+    const here = this.count(space, name);
+    if (turns === undefined) return here;
+    const places = this.#queues.get(queueName(space, name))?.size ?? 0;
+    return Math.max(0, turns - (places - here));
+  }
+
   /** Place in line, from 1. */
   position(waiter: Waiter): number {
     let place = 1;

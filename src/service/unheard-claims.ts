@@ -18,7 +18,7 @@ import type { NextAsk } from "./next-work.js";
 
 /** A claim that was granted to a request id, and who was told of it. */
 interface Unheard {
-  readonly call: GiveBack;
+  call: GiveBack;
   readonly ticket: string;
   /** The reply to the call that was granted is lost. */
   isLost: boolean;
@@ -65,13 +65,18 @@ export class UnheardClaims {
   told(ask: NextAsk, claimed: Claimed): void {
     if (isGrantOf(ask, claimed)) return;
     this.#repeats.add(ask);
-    this.#of(ask, claimed).told++;
+    const unheard = this.#of(ask, claimed);
+    unheard.told++;
+    unheard.call = callOf(ask, claimed);
   }
 
   /** The reply that told of the claim could not be written. */
   lost(ask: NextAsk, claimed: Claimed): void {
     if (!isGrantOf(ask, claimed)) {
-      if (this.#repeats.delete(ask)) this.#of(ask, claimed).told--;
+      const unheard = this.#of(ask, claimed);
+      if (this.#repeats.delete(ask)) unheard.told--;
+      // Granted at another server, which has left it to this one since.
+      if (claimed.holding.lock.lease.told === ask.leaseId) unheard.isLost = true;
     } else if (ask.request === null) void this.#give(callOf(ask, claimed));
     else this.#of(ask, claimed).isLost = true;
     if (this.stopping.aborted) this.#endAll();
@@ -126,11 +131,12 @@ const noStop = (): void => undefined;
 
 const isGrantOf = ({ leaseId }: NextAsk, { holding }: Claimed): boolean => holding.lock.lease.id === leaseId;
 
-const callOf = ({ space, principal }: NextAsk, { node }: Claimed): GiveBack => ({
+const callOf = ({ space, principal }: NextAsk, { node, holding }: Claimed): GiveBack => ({
   space,
   principal,
   id: node.id,
   token: node.claim.token,
+  teller: holding.lock.lease.told,
 });
 
 /** What makes calls one request: they get one claim between them. Null: the call stands for itself. */

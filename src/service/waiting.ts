@@ -10,6 +10,7 @@ import type { Claim } from "../core/lease.js";
 import type { Policy } from "../core/limits.js";
 import { placeOf } from "../core/line.js";
 import type { Holding, Refusal } from "../core/refusal.js";
+import type { Release } from "../core/release.js";
 import type { Stop, Timer } from "../store/clock.js";
 import { StoreError } from "../store/store.js";
 import type { Queues, Waiter, WaitOutcome } from "./queues.js";
@@ -48,7 +49,10 @@ interface Turn {
 
 export class Waiting {
   /** Grants that reached nobody, by ticket: taken back unless the request is repeated. */
-  readonly #ghosts = new Map<string, { readonly stop: Stop; readonly claim: Claim }>();
+  readonly #ghosts = new Map<
+    string,
+    { readonly stop: Stop; readonly claim: Claim; readonly teller: string | undefined }
+  >();
   /** Leases that reached their holder by another call: what the first one still says about them is out of date. */
   readonly #heard = new Map<string, Stop>();
   /** Leases that calls under way will tell of, though they were granted to earlier ones; known once it is decided. */
@@ -64,7 +68,7 @@ export class Waiting {
     readonly policy: Policy,
     readonly stopping: AbortSignal,
     /** Releases a lease that its claimer never learnt of. */
-    readonly giveBack: (claim: Claim, isTold: () => boolean) => void,
+    readonly giveBack: (claim: Claim, unless: Pick<Release, "isTold" | "teller">) => void,
     /** Told of the instant until which a restored server grants nothing. */
     readonly quietUntil: (at: number) => void,
     readonly after: Timer,
@@ -74,9 +78,9 @@ export class Waiting {
     stopping.addEventListener("abort", () => {
       for (const stop of this.#heard.values()) stop();
       // The next process knows nothing of them.
-      for (const { stop, claim } of this.#ghosts.values()) {
+      for (const { stop, claim, teller } of this.#ghosts.values()) {
         stop();
-        this.#takeBack(claim);
+        this.#takeBack(claim, teller);
       }
     });
   }
@@ -154,7 +158,7 @@ export class Waiting {
     outcome: Acquired["outcome"],
     line?: AcquireReply["line"],
   ): Acquired & Pick<AcquireReply, "line"> {
-    const waiting = line?.turns.length ?? this.queues.count(claim.space, claim.name);
+    const waiting = this.queues.countOf(claim.space, claim.name, line?.turns.length);
     return {
       claim,
       outcome,
@@ -289,7 +293,7 @@ export class Waiting {
   }
 
   /** A grant whose waiter has left. */
-  ghost(heir: Heir): void {
+  ghost(heir: Heir, teller?: string): void {
     if ("refused" in heir.outcome) return;
     const { claim } = heir;
     const ticket = ticketOf(claim);
@@ -298,24 +302,25 @@ export class Waiting {
     // It may be told of twice, by the step and by the face; a timer that nobody can stop would end a live lease.
     this.#unghost(claim);
     if (ticket === null || this.stopping.aborted) {
-      this.#takeBack(claim);
+      this.#takeBack(claim, teller);
       return;
     }
     const stop = this.after(this.queues.limits.ticketMs, () => {
       this.#ghosts.delete(ticket);
-      this.#takeBack(claim);
+      this.#takeBack(claim, teller);
     });
-    this.#ghosts.set(ticket, { stop, claim });
+    this.#ghosts.set(ticket, { stop, claim, teller });
   }
 
   /** Unless somebody is being told of it, in a step that was decided before this one: then it is that call's to decide. */
-  #takeBack(claim: Claim): void {
+  #takeBack(claim: Claim, teller?: string): void {
     const { leaseId } = claim;
-    this.giveBack(claim, () => {
+    const isTold = (): boolean => {
       if (!this.#isBeingTold(leaseId)) return this.#heard.has(leaseId);
       this.#leftAlone.set(leaseId, claim);
       return true;
-    });
+    };
+    this.giveBack(claim, teller === undefined ? { isTold } : { isTold, teller });
   }
 
   #isBeingTold(leaseId: string): boolean {
@@ -354,7 +359,11 @@ export class Waiting {
 
   /** The reply to a granted waiter could not be written. */
   unheard(claim: Claim, granted: Holding): void {
-    if (granted.lock.lease.id === claim.leaseId) this.ghost({ claim, outcome: { granted } });
+    const { id, told } = granted.lock.lease;
+    if (id === claim.leaseId) this.ghost({ claim, outcome: { granted } });
+    // Granted at another server, which has left it to this one since.
+    else if (told === claim.leaseId)
+      this.ghost({ claim: { ...claim, leaseId: id }, outcome: { granted } }, told);
   }
 }
 

@@ -6,7 +6,6 @@ import type { Range, RangeRow, View, Write } from "../core/decision.js";
 import type { Key } from "../core/keys.js";
 import type { AnyRecord } from "../core/records.js";
 import { Ordered } from "./ordered.js";
-import { clockLagMs } from "./shared-clock.js";
 import type { Guarded, Reading } from "./shared-data.js";
 
 /** Rows read beyond what was asked for: as many may be taken by earlier decisions of a batch before a later one lacks any. */
@@ -43,7 +42,6 @@ export class Overlay {
 }
 
 export class BatchView implements View {
-  readonly now: number;
   readonly earliest: number;
   readonly isShared = true;
   readonly versions = new Map<Key, number>();
@@ -57,9 +55,9 @@ export class BatchView implements View {
     readonly ranges: ReadonlyMap<string, readonly RangeRow[]>,
     readonly overlay: Overlay,
     readonly room: NonNullable<View["room"]>,
+    readonly now: number,
   ) {
     this.earliest = reading.clock;
-    this.now = reading.clock + clockLagMs;
   }
 
   get<R extends AnyRecord>(key: Key<R>): R | null | undefined {

@@ -53,7 +53,7 @@ const lockRow = ({
   ] as const;
 
 const leaseRow = (lease: Lease) =>
-  (lease.isHeard === true ? [...leaseParts(lease), true] : leaseParts(lease)) as LeaseRow;
+  (lease.told === undefined ? leaseParts(lease) : [...leaseParts(lease), lease.told]) as LeaseRow;
 
 const leaseParts = (lease: Lease) =>
   [
@@ -87,7 +87,7 @@ const eventRow = (event: LeaseEvent) =>
   ] as const;
 
 type LockRow = ReturnType<typeof lockRow>;
-type LeaseRow = readonly [...ReturnType<typeof leaseParts>, isHeard?: boolean];
+type LeaseRow = readonly [...ReturnType<typeof leaseParts>, told?: string];
 type EventRow = ReturnType<typeof eventRow>;
 
 const lockOf = (row: LockRow): LockRecord => ({
@@ -117,7 +117,7 @@ const leaseOf = (row: LeaseRow): Lease => ({
   expiresAt: row[9],
   delayMs: row[10],
   progress: row[11],
-  ...(row[12] === true ? { isHeard: true } : {}),
+  ...(row[12] === undefined ? {} : { told: row[12] }),
 });
 
 const eventOf = (row: EventRow): LeaseEvent => ({

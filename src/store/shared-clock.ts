@@ -44,10 +44,20 @@ export class SharedClock {
     this.#seenAt = this.monotonic();
   }
 
-  /** The latest that it can be by what was seen last, never going back: for timers and for what people are shown. */
+  /**
+   * The latest that it can be by what was seen last, in steps of a ms and never going back: what begins is counted from here,
+   * which may be a little too late, so that what begins after it is later.
+   */
   now(): number {
-    this.#high = Math.max(this.#high, this.#value + clockLagMs);
+    const passed = Math.min(this.monotonic() - this.#seenAt, clockLagMs);
+    this.#high = Math.max(this.#high, Math.floor(this.#value + passed) + clockLagMs);
     return this.#high;
+  }
+
+  /** How far the wall clock is ahead of it: known to the one who moves it, while it does. */
+  offset(wall: number): number | null {
+    const passed = this.monotonic() - this.#seenAt;
+    return this.#isMover && passed < clockLagMs ? Math.round(wall - this.#value - passed - clockLagMs) : null;
   }
 
   close(): void {

@@ -22,6 +22,7 @@ import {
   StoreError,
   type StoreFacts,
 } from "./store.js";
+import { anchored, anchorsKey, WallAnchors } from "./wall-anchors.js";
 
 /** Calls decided together at most: a batch must not take long to decide. */
 const callsMax = 256;
@@ -56,6 +57,7 @@ export class SharedStore implements Store {
   readonly facts: StoreFacts;
   readonly #clock: SharedClock;
   readonly #feed: SharedFeed;
+  readonly #anchors = new WallAnchors();
   #asked: Call[] = [];
   readonly #lanes = new Set<Key>();
   #flying = 0;
@@ -80,11 +82,12 @@ export class SharedStore implements Store {
       clockLagMs,
       keysMax: comparesMax,
       locksMax: changesMax,
+      offsetAt: (at) => this.#anchors.offsetAt(at) ?? Math.round(clocks.wall()) - this.#clock.now(),
     };
     this.#clock = new SharedClock(
       clocks.monotonic,
       after,
-      (from, to) => data.tick(from, to),
+      (from, to) => this.#tick(from, to),
       (error) => this.report("moving the shared clock failed; will try again", error),
     );
     this.#feed = new SharedFeed(data, after, (error) =>
@@ -94,9 +97,29 @@ export class SharedStore implements Store {
 
   /** Resolves when the data can be used. */
   async open(): Promise<void> {
-    const { clock } = await this.data.read([]);
+    const { clock, records } = await this.data.read([anchorsKey]);
     this.#clock.start(clock);
+    this.#anchors.learn(records.get(anchorsKey)?.record ?? null);
     await this.#feed.start();
+  }
+
+  async #tick(from: number, to: number): Promise<number> {
+    const value = await this.data.tick(from, to);
+    const offset = this.#clock.offset(this.clocks.wall());
+    if (offset !== null && this.#anchors.isOff(offset) && !this.#isClosed) void this.#anchor(offset);
+    return value;
+  }
+
+  /** The wall clock was set, or the clock has lost time: what is shown of times from now on follows it. */
+  async #anchor(offset: number): Promise<void> {
+    try {
+      await this.transact([anchorsKey], (view) => {
+        const record = anchored(view.get(anchorsKey) ?? null, view.now, offset);
+        return { reply: undefined, writes: [{ key: anchorsKey, record, drop: [], add: [] }], events: [] };
+      });
+    } catch {
+      // Tried again after the next move.
+    }
   }
 
   transact<Reply>(keys: readonly Key[], decide: Decide<Reply>, signal?: AbortSignal): Promise<Reply> {
@@ -163,6 +186,7 @@ export class SharedStore implements Store {
       const { asks, named } = asksOf(calls);
       const reading = await this.data.read(asks);
       this.#clock.saw(reading.clock);
+      this.#anchors.learn(reading.records.get(anchorsKey)?.record ?? null);
       pending = this.#decideAll(calls, reading, new Map(named(reading)));
       if (pending.length === 0) return;
       const end = await this.data.commit(commitOf(pending, reading));
@@ -194,7 +218,7 @@ export class SharedStore implements Store {
     const room = new BatchRoom(this.data.facts.changesMax, this.data.facts.comparesMax);
     for (const call of calls) {
       this.#counts.calls++;
-      const view = new BatchView(reading, ranges, overlay, call.room);
+      const view = new BatchView(reading, ranges, overlay, call.room, this.#clock.now());
       const decided = this.#decide(call, view, later);
       if (decided === null) continue;
       const isQuiet = decided.writes.length === 0 && decided.events.length === 0;
@@ -339,7 +363,7 @@ function asksOf(calls: readonly Call[]) {
     for (const [name, range] of call.ranges)
       if (!ranges.has(name)) ranges.set(name, { ...range, limit: range.limit + rowsAhead });
   }
-  const asks: Ask[] = [...keys, ...ranges.values()];
+  const asks: Ask[] = [...keys.add(anchorsKey), ...ranges.values()];
   const named = function* (reading: Reading): Generator<[string, readonly RangeRow[]]> {
     for (const [name, range] of ranges) yield [name, reading.ranges.get(range) ?? []];
   };

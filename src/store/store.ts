@@ -15,6 +15,8 @@ export interface StoreFacts {
   readonly order: "node" | "cluster";
   /** How far the true time may be ahead of what decides that something is over, in ms: it is due so much later. */
   readonly clockLagMs: number;
+  /** How far the wall clock is ahead of engine time at an instant, where that is kept; else as it is now on this machine. */
+  readonly offsetAt?: (engineAt: number) => number;
   /** Most keys one transact may name. */
   readonly keysMax: number;
   /** Most locks that one transact may change; one that changes more is refused with `SeveralNamesError`. */

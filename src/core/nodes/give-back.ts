@@ -14,6 +14,8 @@ import type { NodeRecord } from "./records.js";
 
 export interface GiveBack extends Pick<NodeCall, "space" | "principal" | "id"> {
   readonly token: number;
+  /** Of a cluster: the call that was told of it again and not heard either. */
+  readonly teller?: string | undefined;
 }
 
 export interface GivenBack {
@@ -28,7 +30,7 @@ export function decideGiveBack(view: View, call: GiveBack, policy: Policy): Deci
     const { node, lock, held } = now;
     const { by, token, blind, found } = held.node.claim;
     if (by !== call.principal || token !== call.token || blind !== true) return { isGivenBack: false };
-    if (lock.lease?.isHeard === true) return { isGivenBack: false };
+    if (lock.lease?.told !== call.teller) return { isGivenBack: false };
     endLease(draft, lock, "released", { at: draft.now, event: "released", isUndone: true });
     const links = node.edges.filter(({ type }) => type !== "assigned");
     const before: NodeRecord = {

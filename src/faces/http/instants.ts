@@ -20,6 +20,8 @@ export class Instants {
   constructor(
     readonly clocks: Clocks,
     readonly engineNow: () => number,
+    /** Where the store keeps what the wall clock said. */
+    readonly offsetAt?: (engineAt: number) => number,
   ) {
     this.#offset = this.#measure();
     this.#timer = setInterval(() => {
@@ -39,7 +41,7 @@ export class Instants {
 
   /** Milliseconds of Unix time, as `text` shows it. */
   epochMs(engineAt: number): number {
-    return Math.min(engineAt + this.#offset, instantMax);
+    return Math.min(engineAt + (this.offsetAt?.(engineAt) ?? this.#offset), instantMax);
   }
 
   /** RFC 3339 in UTC. */

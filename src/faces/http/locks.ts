@@ -127,7 +127,7 @@ export const getLock: Handler = async (call) => {
   const name = pathName(call, "read");
   const found = await call.desk.leases.inspect(call.space, name);
   return ok(
-    call.desk.present.lock(name, found, found.waiting ?? call.desk.leases.queues.count(call.space, name)),
+    call.desk.present.lock(name, found, call.desk.leases.queues.countOf(call.space, name, found.waiting)),
   );
 };
 
