@@ -9,6 +9,7 @@ import { ErrorBody } from "../src/wire/errors.js";
 import { wireLimitsDefault } from "../src/wire/fields.js";
 import { NodeErrorBody } from "../src/wire/node-errors.js";
 import { type Route, type RouteId, routes } from "../src/wire/routes.js";
+import { lapsedMs } from "./engines/store-of.js";
 import type { Server } from "./server.js";
 
 export type Target = Pick<Server, "port">;
@@ -297,6 +298,9 @@ export async function eventually(check: () => Promise<void>, withinMs = 5000): P
     }
   }
 }
+
+/** Resolves when what lasts so long is over for the engine that is tested. */
+export const lapse = (ttlMs: number): Promise<void> => delay(lapsedMs(ttlMs));
 
 /** Resolves once as many requests wait for the name as told. */
 export const waitersOn = (server: Target, token: string, name: string, count: number): Promise<void> =>

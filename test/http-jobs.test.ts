@@ -2,8 +2,7 @@
 // owns it, lists. Jobs are locks in other words, so both faces are looked at.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
-import { type Body, call, fresh, ok, refused, waitersOn } from "./http-api.js";
+import { type Body, call, fresh, lapse, ok, refused, waitersOn } from "./http-api.js";
 import { adminToken, type Server, startServer } from "./server.js";
 
 const one = "secret-a"; // runner-1
@@ -215,7 +214,7 @@ describe("heartbeat", () => {
     );
     assert.equal(gone.owner, null);
     const { lease_id } = await claim(name, { ttl_seconds: 1 });
-    await delay(1010);
+    await lapse(1000);
     const expired = await refused(
       server,
       "heartbeatJob",
@@ -321,7 +320,7 @@ describe("release", () => {
     const name = fresh("job");
     const attempt = async (end: object | "expire" | "force"): Promise<number> => {
       const { lease_id, attempts } = await claim(name, { ttl_seconds: end === "expire" ? 1 : 60 });
-      if (end === "expire") await delay(1010);
+      if (end === "expire") await lapse(1000);
       else if (end === "force")
         await ok(server, "forceReleaseLock", { token: adminToken, name, body: { reason: "r" } });
       else await ok(server, "releaseJob", { token: one, name, body: { lease_id, ...end } });

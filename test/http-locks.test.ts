@@ -2,8 +2,7 @@
 // same caller. Every reply is checked against the route table by the way.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
-import { type Body, call, fresh, ok, refused, waitersOn } from "./http-api.js";
+import { type Body, call, fresh, lapse, ok, refused, waitersOn } from "./http-api.js";
 import { adminToken, type Server, startServer } from "./server.js";
 
 const one = "secret-a"; // runner-1
@@ -205,7 +204,7 @@ describe("renew and extend", () => {
   test("an expired lease is never revived, and says that it expired", async () => {
     const name = fresh("lock");
     const { lease_id } = await acquire(name, { ttl_seconds: 1 });
-    await delay(1020);
+    await lapse(1000);
     const told = await refused(
       server,
       "renewLock",
@@ -438,7 +437,7 @@ describe("lists of locks", () => {
   test("never shows a lease that is over", async () => {
     const name = fresh("short");
     await acquire(name, { ttl_seconds: 1 });
-    await delay(1010);
+    await lapse(1000);
     assert.equal((await ok(server, "listLocks", { token: viewer, query: { prefix: name } })).total, 0);
   });
 });

@@ -248,7 +248,12 @@ describe("what lasts", () => {
   });
 
   test("a restored server claims nothing until what was claimed before is over: 409 not_ready", async () => {
-    const own = await startGraphServer();
+    // Only a file is restored by us, whatever the others of this run keep their data in.
+    const onFile = (dataDir: string) => ({
+      dataDir,
+      env: { HOLDFAST_STORE: `sqlite:${join(dataDir, "holdfast.db")}` },
+    });
+    const own = await startGraphServer(onFile(temporaryDir("holdfast-data-")));
     const mine = new Graph(() => own);
     await mine.create({ id: "held" });
     await mine.create({ id: "free" });
@@ -262,7 +267,7 @@ describe("what lasts", () => {
       encoding: "utf8",
     });
     assert.equal(restored.status, 0, restored.stderr);
-    const back = await startGraphServer({ dataDir });
+    const back = await startGraphServer(onFile(dataDir));
     const after_ = new Graph(() => back);
     const { status, headers, body } = await call<Refusal>(back, "claimNode", {
       token: two,

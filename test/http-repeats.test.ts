@@ -2,9 +2,18 @@
 // often and when, and whatever became of the first reply.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import type { RouteId } from "../src/wire/routes.js";
-import { type Answered, type Body, type Call, call, fresh, ok, refused, waitersOn } from "./http-api.js";
+import {
+  type Answered,
+  type Body,
+  type Call,
+  call,
+  fresh,
+  lapse,
+  ok,
+  refused,
+  waitersOn,
+} from "./http-api.js";
 import { adminToken, type Server, startServer } from "./server.js";
 
 const one = "secret-a";
@@ -112,7 +121,7 @@ for (const [id, request] of Object.entries(claiming) as [
       const ends: Record<string, (name: string, lease: string) => Promise<unknown>> = {
         released: release,
         forced: (name) => ok(server, "forceReleaseLock", { token: adminToken, name, body: { reason: "r" } }),
-        expired: () => delay(1020),
+        expired: () => lapse(1000),
       };
       for (const [how, end] of Object.entries(ends)) {
         const [name, request_id] = [fresh("repeat"), fresh("id")];

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { type ClientRequest, request as httpRequest } from "node:http";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { type Body, call, eventually, fresh, ok, refused, waitersOn } from "./http-api.js";
+import { type Body, call, eventually, fresh, lapse, ok, refused, waitersOn } from "./http-api.js";
 import { told, watch } from "./http-stream.js";
 import { adminToken, type Server, startServer } from "./server.js";
 
@@ -325,7 +325,7 @@ describe("a lock delay", { concurrency: true }, () => {
     await refused(server, "acquireLock", { token: one, name, body: {} }, 409, "delayed");
     const other = fresh("delay");
     await acquire(other, { ttl_seconds: 1, lock_delay_seconds: 30 });
-    await delay(1020);
+    await lapse(1000);
     await refused(
       server,
       "acquireLock",
