@@ -86,6 +86,8 @@ export class SharedFeed implements FeedSource {
         else if (events.length > 0) this.#take(events);
       }
     } catch (error) {
+      this.#isReading = false;
+      if (this.#isClosed) return;
       this.failed(error);
       this.#retry = this.after(retryMs, () => this.ring());
     }

@@ -101,6 +101,7 @@ export class SharedStore implements Store {
     this.#clock.start(clock);
     this.#anchors.learn(records.get(anchorsKey)?.record ?? null);
     await this.#feed.start();
+    if (this.#anchors.isEmpty) await this.#anchor(Math.round(this.clocks.wall()) - this.now());
   }
 
   async #tick(from: number, to: number): Promise<number> {

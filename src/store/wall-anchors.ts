@@ -25,6 +25,10 @@ export class WallAnchors {
     if (record?.kind === "anchors") this.#rows = record.rows;
   }
 
+  get isEmpty(): boolean {
+    return this.#rows.length === 0;
+  }
+
   isOff(offset: number): boolean {
     const last = this.#rows.at(-1);
     return last === undefined || Math.abs(last[1] - offset) > toleranceMs;

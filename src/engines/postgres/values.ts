@@ -7,6 +7,8 @@ import type { Row } from "./connection.js";
 
 /** The database has no text with a NUL in it. Entries are printable, so the next character bounds the same ones. */
 const bound = (text: string): string => text.replaceAll("\u0000", "\u0001");
+/** So nothing is ever kept under a key with one: whoever asks for it, for a session or a node that cannot be, finds none. */
+const canBe = (key: Key): boolean => !key.includes("\u0000");
 
 /** Index and place in it as one text, ordered first by index. */
 const entryOf = (index: string, sort: string): string => `${index}/${bound(sort)}`;
@@ -24,7 +26,7 @@ export function askedOf(asks: readonly Ask[]): Asked {
     if (typeof ask === "string") keys.push(ask);
     else ranges.push(ask);
   const values = [
-    keys,
+    keys.filter(canBe),
     ranges.map(({ index, from }) => entryOf(index, from)),
     ranges.map(({ index, to }) => entryOf(index, to)),
     ranges.map(({ limit }) => limit),
@@ -69,9 +71,10 @@ const nothing: Versioned = { record: null, version: 0 };
 /** The values of a commit after the one that says which database it is for. */
 export function commitValues({ versions, guarded, writes, events }: Commit): readonly unknown[] {
   const { puts, gone, entries, dropped, token } = netOf(writes);
+  const compared = [...versions].filter(([key]) => canBe(key));
   return [
-    [...versions.keys()],
-    [...versions.values()],
+    compared.map(([key]) => key),
+    compared.map(([, version]) => version),
     guarded.map(({ index, from }) => entryOf(index, from)),
     guarded.map(({ index, to }) => entryOf(index, to)),
     guarded.map(({ index, rows }) =>

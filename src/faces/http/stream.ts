@@ -87,7 +87,7 @@ async function stream(call: Call, streams: Streams, name: string | null, prefix:
   raw.write(`retry: ${reconnectMs}\n\n`);
   // Who has not read what was sent before needs no sign of life.
   const heartbeat = setInterval(() => raw.writableNeedDrain || raw.write(": still here\n\n"), heartbeatMs);
-  const expiry = expiryTimer(identity, leases.store.now(), end);
+  const forget = onExpiry(identity, () => leases.store.now(), end);
   const lastId = request.headers["last-event-id"];
   const after = typeof lastId === "string" && lastId !== "" ? lastId : undefined;
   const accept = (candidate: string): boolean => mayTouch(identity, candidate);
@@ -105,7 +105,7 @@ async function stream(call: Call, streams: Streams, name: string | null, prefix:
     request.log.warn({ err: error }, "a stream ended");
   } finally {
     clearInterval(heartbeat);
-    clearTimeout(expiry);
+    forget();
     sayGoodbye(raw, ended);
   }
   return null;
@@ -131,8 +131,16 @@ function sayGoodbye(raw: ServerResponse, ended: AbortController): void {
   ended.abort();
 }
 
-function expiryTimer(identity: Identity, now: number, end: () => void): NodeJS.Timeout | undefined {
-  if (identity.expiresAt === null) return undefined;
-  // Longer than a timer can run: such a stream is cut and resumed by its client long before.
-  return setTimeout(end, Math.min(identity.expiresAt - now + 1, 2 ** 31 - 1));
+function onExpiry(identity: Identity, now: () => number, end: () => void): () => void {
+  const { expiresAt } = identity;
+  if (expiresAt === null) return () => undefined;
+  let timer: NodeJS.Timeout | undefined;
+  const look = (): void => {
+    // Longer than a timer can run: such a stream is cut and resumed by its client long before.
+    const left = Math.min(expiresAt - now() + 1, 2 ** 31 - 1);
+    if (left <= 0) end();
+    else timer = setTimeout(look, left);
+  };
+  look();
+  return () => clearTimeout(timer);
 }
