@@ -14,6 +14,7 @@ async function open(
   const data = new SharedMemoryData(memory, facts);
   const store = new SharedStore(data);
   await store.open();
+  data.commits.length = 0; // what the opening itself wrote
   return { store, data };
 }
 
