@@ -52,6 +52,26 @@ describe("where there is no repository to use", () => {
   });
 });
 
+describe("settings that cannot be read", () => {
+  test("a remote that decides is never taken for none", async () => {
+    const lab = openGitLab();
+    const a = lab.clone("a");
+    lab.command(
+      "git",
+      `#!/bin/sh\ncase "$*" in *" config -z "*) kill -9 $$ ;; esac\nPATH=\${PATH#*:} exec git "$@"\n`,
+    );
+    assertRefused(
+      await acquire(a, "x"),
+      5,
+      /settings of .*a\/\.git cannot be read: git was ended by SIGKILL/,
+    );
+    assert.equal(a.git("for-each-ref", "refs/holdfast"), "");
+    lab.command("git", `#!/bin/sh\nPATH=\${PATH#*:} exec git "$@"\n`);
+    writeFileSync(join(a.dir, ".git/config"), "[remote\n", { flag: "a" });
+    assertRefused(await acquire(a, "x"), 5, /settings of .* cannot be read: .*bad config/);
+  });
+});
+
 describe("flags", () => {
   test("an address is no authority, a remote must be there, and a server is another thing", async () => {
     const lab = openGitLab();

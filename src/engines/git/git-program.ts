@@ -32,7 +32,7 @@ export function environmentFor(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 }
 
 export interface GitEnd {
-  /** null: it was ended because its time was over. */
+  /** null: it was ended because its time was over. 128 and more: it gave up, or a signal ended it, as `stderr` says. */
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
@@ -40,6 +40,10 @@ export interface GitEnd {
 
 /** How much of an answer is read: a million references would be less. */
 const outputMax = 256 * 1024 * 1024;
+/** How long its pipes must be silent after its end to count as closed, in ms: what it left behind may keep them open. */
+const silenceMs = 250;
+/** As a shell tells of a process that a signal ended. */
+const signalled = 128;
 
 export class GitProgram {
   readonly #env: NodeJS.ProcessEnv;
@@ -77,12 +81,14 @@ export class GitProgram {
         clearTimeout(timer);
         reject(notStarted(error));
       });
-      child.once("close", (code) => {
+      child.once("exit", () => closeSilent(child));
+      child.once("close", (code, signal) => {
         clearTimeout(timer);
+        const said = Buffer.concat(err).toString("utf8");
         resolve({
-          code: isLate ? null : (code ?? 1),
+          code: isLate ? null : (code ?? signalled),
           stdout: Buffer.concat(out).toString("utf8"),
-          stderr: Buffer.concat(err).toString("utf8"),
+          stderr: signal === null || isLate ? said : `${said}git was ended by ${signal}\n`,
         });
       });
       child.stdin?.on("error", () => undefined); // it ended before it read everything, and says why
@@ -129,4 +135,24 @@ function killAll(child: ChildProcess): void {
   } catch {
     child.kill("SIGKILL");
   }
+}
+
+/**
+ * An ssh that stays in the background for the next connection keeps the pipes of the one that it served: nobody would
+ * ever see them closed. What git itself has said is in them by now.
+ */
+function closeSilent(child: ChildProcess): void {
+  const pipes = [child.stdout, child.stderr].flatMap((pipe) => pipe ?? []);
+  const close = (): void => {
+    for (const pipe of pipes) pipe.destroy();
+  };
+  // What has arrived is read before it counts as silence, however late this process is.
+  const wait = (): NodeJS.Timeout => setTimeout(() => setImmediate(close), silenceMs);
+  let timer = wait();
+  for (const pipe of pipes)
+    pipe.on("data", () => {
+      clearTimeout(timer);
+      timer = wait();
+    });
+  child.once("close", () => clearTimeout(timer));
 }

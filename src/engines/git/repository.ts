@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { StoreError } from "../../store/store.js";
-import { GitProgram } from "./git-program.js";
+import { GitProgram, whyOf } from "./git-program.js";
 
 /** How long git may take for one thing, in ms: longer than a slow network, shorter than a person's patience. */
 export const gitTimeoutMs = 30_000;
@@ -56,15 +56,22 @@ export class Repository {
   }
 
   async settings(): Promise<RepositorySettings> {
-    const { code, stdout } = await this.git().run([
+    const git = this.git();
+    const end = await git.run([
       "config",
       "-z",
       "--get-regexp",
       "^(remote\\..*\\.(push)?url|url\\..*\\.pushinsteadof|holdfast\\..*)$",
     ]);
+    const { code, stdout } = end;
+    // 1: nothing is set. Whatever else it is, a remote that decides must not be taken for none.
+    if (code !== 0 && code !== 1)
+      throw new StoreError(
+        "unavailable",
+        `the settings of ${this.commonDir} cannot be read: ${whyOf(end, git.timeoutMs)}`,
+      );
     const keys: string[] = [];
     const values = new Map<string, string>();
-    // Exit code 1: nothing is set.
     if (code === 0)
       for (const entry of stdout.split("\0")) {
         const at = entry.indexOf("\n");
