@@ -1,10 +1,11 @@
 // Pushes whose answer is lost, or that never arrive, or hang: the engine finds out what became of them. Never a false
 // success, never a false refusal, exactly one grant; and where nobody can know, it says so.
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import type { StoreError } from "../src/store/store.js";
 import { isStoreError } from "./conformance.js";
 import { Asker, git, gitEnv, newRemote, type OpenOptions, openAt, processesIn } from "./git-lab.js";
 import { recordAt } from "./git-races.js";
@@ -33,6 +34,16 @@ class Wire {
     writeFileSync(this.#fates[clone] ?? "", fates.join("\n"));
   }
 
+  /** While the remote has done what the clone's last push asked for, and the clone does not know. */
+  async meanwhile<Value>(clone: number, body: () => Promise<Value>): Promise<Value> {
+    const file = this.#fates[clone] ?? "";
+    await until(() => existsSync(`${file}.done`));
+    const value = await body();
+    writeFileSync(`${file}.go`, "");
+    this.t.after(() => rmSync(`${file}.go`, { force: true }));
+    return value;
+  }
+
   dirOf(clone: number): string {
     return this.#clones[clone] ?? "";
   }
@@ -49,7 +60,7 @@ class Wire {
   }
 }
 
-for (const fate of ["lose-reply", "cut"] as const)
+for (const fate of ["lose-reply", "cut", "kill"] as const)
   for (const name of ["plain", "path:a/b"])
     test(`${fate}, ${name}: acquire, renew and release are each done once, and said to be`, async (t) => {
       const wire = new Wire(t);
@@ -77,6 +88,64 @@ test("the answer is lost and then the remote: it is not known, and a repeat find
   const again = await asker.leases.acquire(wanted, null);
   assert.ok("granted" in again && again.granted.lock.token === 1, "not a second grant");
   assert.equal(recordAt(wire.bare, "deploy").lease?.id, wanted.leaseId);
+});
+
+test("a release whose answer was lost is done, though another holds the name by the next look", async (t) => {
+  const wire = new Wire(t);
+  const [one, two] = [wire.asker(0), wire.asker(1)];
+  assert.equal(await one.acquire("deploy"), 1);
+  wire.next(0, "late-loss");
+  const released = one.release("deploy");
+  assert.equal(await wire.meanwhile(0, () => two.acquire("deploy")), 2);
+  assert.equal(await released, "released");
+  assert.equal(recordAt(wire.bare, "deploy").lease?.owner, "clone-1");
+});
+
+for (const hasId of [false, true])
+  test(`a grant whose answer was lost, and that is over by the next look, is not told as never made, ${hasId ? "with" : "without"} a request id`, async (t) => {
+    const wire = new Wire(t);
+    const [one, two] = [wire.asker(0), wire.asker(1)];
+    await one.list();
+    wire.next(0, "late-loss");
+    const request = hasId ? { id: "r-1", fingerprint: "f" } : null;
+    const wanted = claim("deploy", { principal: "clone-0", ttlMs: 1000, request });
+    const asked = one.leases.acquire(wanted, null).then(
+      (outcome) => ("refused" in outcome ? outcome.refused : "granted"),
+      (error: StoreError) => error.kind,
+    );
+    const other = claim("deploy", { principal: "clone-1", leaseId: "another" });
+    const waits = { ms: 20_000, gone: new AbortController().signal };
+    const took = await wire.meanwhile(0, () => two.leases.acquire(other, waits));
+    assert.ok("granted" in took && took.granted.lock.token === 2);
+    assert.equal(await asked, hasId ? "request_spent" : "unknown");
+  });
+
+test("a push that did not reach the remote took nothing, in whatever words", async (t) => {
+  const wire = new Wire(t);
+  const asker = wire.asker(0);
+  await asker.list();
+  wire.next(0, "no-connect");
+  await assert.rejects(asker.acquire("deploy"), (error: Error) => {
+    assert.ok(isStoreError("unavailable")(error), `${error}`);
+    assert.match(error.message, /nothing was taken.*Connection timed out/);
+    return true;
+  });
+  assert.equal(await asker.acquire("deploy"), 1);
+});
+
+test("what a connection leaves in the background keeps nobody waiting", async (t) => {
+  const wire = new Wire(t);
+  const timeoutMs = 20_000;
+  const asker = wire.asker(0, { timeoutMs });
+  t.after(() => {
+    for (const { pid, args } of processesIn(wire.dirOf(0)))
+      if (args.startsWith("sleep 60")) process.kill(pid);
+  });
+  await asker.list();
+  const from = performance.now();
+  wire.next(0, "linger");
+  assert.equal(await asker.acquire("deploy"), 1);
+  assert.ok(performance.now() - from < timeoutMs / 2, `${performance.now() - from} ms`);
 });
 
 test("a push that never arrived, and then no remote: it is not known, and nothing was taken", async (t) => {

@@ -63,6 +63,7 @@ export class RemoteRefs implements Authority {
       return "done";
     if (flags.some((status) => status !== undefined && isUnanswered.test(status.text))) return "unknown";
     if (flags.some((status) => status !== undefined)) return this.#refusal([...said.values()], end.stderr);
+    if (isUnsent.test(end.stderr)) throw this.#unreachable(end);
     if (end.code === null || isUncertain.test(end.stderr)) return "unknown";
     throw this.#unreachable(end);
   }
@@ -71,7 +72,8 @@ export class RemoteRefs implements Authority {
   #refusal(statuses: readonly Status[], stderr: string): SwapEnd {
     const refused = statuses.find(({ flag, text }) => flag === "!" && isForbidden.test(text));
     const lost = statuses.find(({ flag }) => flag === "!");
-    this.obstacle = lost?.text ?? null;
+    // The remote's own words may name the file that is in the way there; the status of a reference never does.
+    this.obstacle = /^remote: error: (.*\S)/m.exec(stderr)?.[1] ?? lost?.text ?? null;
     if (refused === undefined) return "lost";
     throw new StoreError(
       "unavailable",
@@ -151,9 +153,13 @@ export class RemoteRefs implements Authority {
   }
 }
 
-/** The connection broke while something may have been on its way. */
+/** What git says when the remote never told what it has: then nothing was sent, whatever broke the connection. */
+const isUnsent =
+  /Could not read from remote repository|hung up upon initial contact|^fatal: unable to (?:access|connect to|look up) /im;
+
+/** The connection broke, or git was ended, while something may have been on its way. */
 const isUncertain =
-  /hung up|early EOF|unexpected(?:ly)? (?:disconnect|closed)|RPC failed|Broken pipe|timed out|reset by peer|died of signal/i;
+  /hung up|early EOF|unexpected(?:ly)? (?:disconnect|closed)|RPC failed|Broken pipe|timed out|reset by peer|died of signal|protocol error|was ended by SIG/i;
 
 /** What git says of a reference when the remote took everything and then fell silent. */
 const isUnanswered = /remote failure|failed to report status/i;

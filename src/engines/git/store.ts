@@ -30,6 +30,7 @@ import type { MachineClock } from "./machine-clock.js";
 import type { Objects } from "./objects.js";
 import { encodeCell, type Writing } from "./record-blob.js";
 import type { Found, Records, Trouble } from "./records.js";
+import { Tried, type Written } from "./tried.js";
 
 /** How long a step goes on trying while others keep winning, in ms. */
 const contendMaxMs = 10_000;
@@ -96,11 +97,11 @@ export class GitStore implements Store {
   }
 
   async #decided<Reply>(keys: readonly Key[], decide: Decide<Reply>, signal?: AbortSignal): Promise<Reply> {
-    const tried: Tried<Reply> = { written: new Map(), isUncertain: false };
+    const tried = new Tried<Reply>();
     try {
       return await this.#tryOn(tried, keys, decide, signal);
     } catch (error) {
-      throw tried.isUncertain ? uncertain(error) : error;
+      throw tried.told(error);
     }
   }
 
@@ -124,23 +125,25 @@ export class GitStore implements Store {
         whole: null,
       };
       const decision = await this.#decide(sight, keys, decide);
-      const landed = [...sight.oids.values()].flatMap((oid) => (oid && tried.written.get(oid)) || [])[0];
+      const landed = tried.landed(sight.oids);
       // An answer was lost, and the write was not.
       if (landed !== undefined) return this.#done(landed);
       if (decision.writes.length === 0) {
+        if (sight.isFresh && tried.isOvertaken((key) => sight.view.get(key)))
+          throw new StoreError("unknown", "it may have been granted, and be over by now");
         if (sight.isFresh) return decision.reply;
         mustLook = true;
         continue;
       }
       if (!tried.isUncertain) this.#check(signal);
       const now = await this.#prepare(decision, sight);
-      const [last] = now.swaps.slice(-1);
-      if (last?.fresh) tried.written.set(last.fresh, now);
+      tried.sends(now);
       const end = await this.#swap(now.swaps);
       if (end === "done") return this.#done(now);
       mustLook = true;
-      tried.isUncertain ||= end === "unknown";
-      if (clock.now() > until || this.#isClosed) throw this.#givenUp();
+      tried.ended(now, end);
+      if (this.#isClosed) throw new StoreError("closed", "the store was closed before it was written");
+      if (clock.now() > until) throw tried.givenUp(authority);
       await this.#pause(attempt);
     }
   }
@@ -277,16 +280,6 @@ export class GitStore implements Store {
     return reply;
   }
 
-  #givenUp(): StoreError {
-    if (this.#isClosed) return new StoreError("closed", "the store was closed before it was written");
-    const { place, obstacle } = this.#parts.authority;
-    const why = obstacle === null ? "" : ` (git said: ${obstacle})`;
-    return new StoreError(
-      "contended",
-      `others kept changing the same lock at ${place}: try again, or see holdfast doctor${why}`,
-    );
-  }
-
   #pause(attempt: number): Promise<void> {
     const ms = Math.min(pauseMaxMs, pauseFirstMs * 2 ** Math.min(attempt, 8)) * (0.5 + Math.random());
     return new Promise((resolve) => setTimeout(resolve, ms));
@@ -350,28 +343,6 @@ export class GitStore implements Store {
     if (signal?.aborted)
       throw new StoreError("unavailable", "the request was cancelled before it was written");
   }
-}
-
-/** After a swap without an answer nothing is certain until a look shows what became of it. */
-function uncertain(error: unknown): unknown {
-  if (!(error instanceof StoreError) || error.kind === "corrupt") return error;
-  const why = error.message.replace(", and nothing was taken", "");
-  return new StoreError("unknown", `it may have been written: look with lock status (${why})`);
-}
-
-/** What a step has done so far. */
-interface Tried<Reply> {
-  /** Every record that it wrote or may have written. */
-  readonly written: Map<string, Written<Reply>>;
-  /** A swap had no answer. */
-  isUncertain: boolean;
-}
-
-/** A step as it was sent. */
-interface Written<Reply> {
-  readonly reply: Reply;
-  readonly decision: Decided<Reply>;
-  readonly swaps: readonly Swap[];
 }
 
 /** A lease that the record did not have before. */
