@@ -1,11 +1,13 @@
 // Cleaning up: what was free for long enough goes, by compare-and-swap, and no token ever comes again; not for those
 // either who have not looked since. Time is moved by the clock that the store is given.
 import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { policyDefault } from "../src/core/limits.js";
 import { type MachineClock, machineClock } from "../src/engines/git/machine-clock.js";
-import { Asker, git, newClone, newRemote, openAt } from "./git-lab.js";
-import { scratch, space } from "./store-lab.js";
+import { Asker, git, newClone, newRemote, openAt, processesIn } from "./git-lab.js";
+import { scratch, space, until } from "./store-lab.js";
 
 const hourMs = 3_600_000;
 
@@ -32,7 +34,8 @@ function stage(t: TestContext, authority: string): Stage {
   const [first = "", second = ""] = clones;
   const clock = new TurnedClock();
   const open = (at: string, name: string): Asker => {
-    const store = openAt(at, { authority, clock });
+    // A floor need not stand for seconds here: nothing stands still between two looks.
+    const store = openAt(at, { authority, clock, lookTrustedMs: 50 });
     t.after(() => store.close());
     return new Asker(store, name);
   };
@@ -94,6 +97,16 @@ for (const authority of ["local", "origin"]) {
     assert.equal(await one.acquire("over"), 2);
   });
 
+  test(`what was removed is not made again by those who take names like it, ${authority}`, async (t) => {
+    const { one, clock, refs } = stage(t, authority);
+    assert.equal(await one.acquire("path:gone"), 1);
+    assert.equal(await one.release("path:gone"), "released");
+    clock.aheadMs += 25 * hourMs;
+    assert.deepEqual(await one.leases.clean(space), { settled: 0, removed: 1 });
+    assert.equal(await one.acquire("path:next"), 2);
+    assert.equal(refs().length, 1);
+  });
+
   test(`cleaning beside those who take the same names: no token twice, ${authority}`, async (t) => {
     const { one, two, clock } = stage(t, authority);
     const policy = { ...policyDefault, recordRetentionMs: 0 };
@@ -109,13 +122,53 @@ for (const authority of ["local", "origin"]) {
   });
 }
 
+test("a look that a clean-up goes through, between the floor and the locks, lets no token come again", async (t) => {
+  const { bare, clones } = newRemote(scratch(t), 2);
+  const [first = "", second = ""] = clones;
+  // It stops where it would open the directory of locks, and has read the guard, which lies above it.
+  const dir = "refs/holdfast/locks/";
+  const spelt = [dir, `./${dir}`].flatMap((name) => ["-P", name]).join(" ");
+  const stopping = `strace -f -qq -o /dev/null ${spelt} -e trace=openat -e inject=openat:signal=STOP:when=1`;
+  const program = join(second, "..", "upload-pack");
+  writeFileSync(
+    program,
+    `#!/bin/sh\nif rm "$0.stop" 2>/dev/null; then exec ${stopping} git-upload-pack "$@"; fi\nexec git-upload-pack "$@"\n`,
+    { mode: 0o755 },
+  );
+  git(second, "config", "remote.origin.uploadpack", program);
+  const clock = new TurnedClock();
+  const [one, two] = [first, second].map((at) => {
+    const store = openAt(at, { authority: "origin", clock, lookTrustedMs: 200 });
+    t.after(() => store.close());
+    return new Asker(store, at);
+  }) as [Asker, Asker];
+  assert.equal(await one.acquire("path:other", 48 * hourMs), 1);
+  for (let i = 1; i <= 3; i++) {
+    assert.equal(await one.acquire("brief"), i);
+    assert.equal(await one.release("brief"), "released");
+  }
+  clock.aheadMs += 25 * hourMs;
+  writeFileSync(`${program}.stop`, "");
+  const granted = two.acquire("brief");
+  const stopped = () =>
+    processesIn(bare).filter(
+      ({ pid, args }) =>
+        /^git-upload-pack|git upload-pack/.test(args) &&
+        /^State:\s+[Tt]/m.test(readFileSync(`/proc/${pid}/status`, "utf8")),
+    );
+  await until(() => stopped().length > 0);
+  assert.deepEqual(await one.leases.clean(space), { settled: 0, removed: 1 });
+  for (const { pid } of stopped()) process.kill(pid, "SIGCONT");
+  assert.equal(await granted, 4);
+});
+
 test("a remote that became another one: what is known of the old one does not count", async (t) => {
   const [dir, elsewhere] = [scratch(t), scratch(t)];
   const [clone = ""] = newRemote(dir, 1).clones;
   const other = newRemote(elsewhere, 1);
   const clock = new TurnedClock();
   const asker = (at: string): Asker => {
-    const store = openAt(at, { authority: "origin", clock });
+    const store = openAt(at, { authority: "origin", clock, lookTrustedMs: 50 });
     t.after(() => store.close());
     return new Asker(store, "one");
   };

@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { StoreError } from "../../store/store.js";
+import { Floors, lookTrustedMs } from "./floors.js";
 import { LocalRefs } from "./local.js";
 import { type MachineClock, machineClock } from "./machine-clock.js";
 import { Objects } from "./objects.js";
@@ -23,6 +24,8 @@ export interface GitOptions {
   readonly skewMs?: number;
   /** How long one git process may take. */
   readonly timeoutMs?: number;
+  /** How long a look at a remote may take to be believed in every part. */
+  readonly lookTrustedMs?: number;
   readonly clock?: MachineClock;
 }
 
@@ -42,8 +45,9 @@ export function openGit(repository: Repository, options: GitOptions): GitStore {
     clock,
     markOf(join(commonDir, "config")),
   );
-  const records = new Records(authority, objects, sightings, snapshot, clock, skewMs);
-  return new GitStore({ authority, objects, records, clock, session });
+  const floors = new Floors(clock, options.lookTrustedMs ?? lookTrustedMs);
+  const records = new Records(authority, objects, sightings, snapshot, clock, skewMs, floors.trustedMs);
+  return new GitStore({ authority, objects, records, floors, clock, session });
 }
 
 /** Changes when the file does. */

@@ -34,25 +34,37 @@ export class RemoteRefs implements Authority {
     return this.#list(["refs/holdfast/*"]);
   }
 
+  /**
+   * By the names of the objects: what a reference pointed to a moment ago may have been replaced since, and where many
+   * locks are renewed one of them always is. A remote that gives only what its references point to is asked by those.
+   */
   async bring(refs: Refs): Promise<void> {
-    const names = [...refs.keys()];
-    for (let at = 0; at < names.length; at += fetchMax) {
-      const end = await this.git.run([
-        "fetch",
-        "--quiet",
-        "--no-tags",
-        "--no-write-fetch-head",
-        "--no-auto-maintenance",
-        "--no-recurse-submodules",
-        "--no-prune",
-        "--refmap=",
-        "--",
-        this.address,
-        ...names.slice(at, at + fetchMax),
-      ]);
+    const pairs = [...refs];
+    for (let at = 0; at < pairs.length; at += fetchMax) {
+      const some = pairs.slice(at, at + fetchMax);
+      const first = await this.#fetch(some.map(([, oid]) => oid));
+      if (first.code === 0) continue;
+      if (first.code === null) throw this.#unreachable(first);
+      const end = await this.#fetch(some.map(([ref]) => ref));
       // One that was removed since is found out by the next look.
       if (end.code !== 0 && !/couldn't find remote ref/.test(end.stderr)) throw this.#unreachable(end);
     }
+  }
+
+  #fetch(what: readonly string[]): Promise<GitEnd> {
+    return this.git.run([
+      "fetch",
+      "--quiet",
+      "--no-tags",
+      "--no-write-fetch-head",
+      "--no-auto-maintenance",
+      "--no-recurse-submodules",
+      "--no-prune",
+      "--refmap=",
+      "--",
+      this.address,
+      ...what,
+    ]);
   }
 
   async swap(swaps: readonly Swap[]): Promise<SwapEnd> {

@@ -23,14 +23,15 @@ import {
 import { type Authority, guardRef, type Swap, type SwapEnd } from "./authority.js";
 import { Feed } from "./feed.js";
 import { fenceSwap, unfinishedIn } from "./fence.js";
-import { encodeGuard, type Guard, type GuardedGrant } from "./guard-blob.js";
+import { type Floors, raisedForAll } from "./floors.js";
+import { decodeGuard, encodeGuard, type Guard, type GuardedGrant } from "./guard-blob.js";
 import { lockOf, refOf, refOfLock, spaceOfFloor } from "./key-refs.js";
 import { changesIn, type LockChange } from "./lock-change.js";
 import type { MachineClock } from "./machine-clock.js";
 import type { Objects } from "./objects.js";
 import { encodeCell, type Writing } from "./record-blob.js";
 import type { Found, Records, Trouble } from "./records.js";
-import { Tried, type Written } from "./tried.js";
+import { type Removal, Tried, type Written } from "./tried.js";
 
 /** How long a step goes on trying while others keep winning, in ms. */
 const contendMaxMs = 10_000;
@@ -41,6 +42,7 @@ export interface GitStoreParts {
   readonly authority: Authority;
   readonly objects: Objects;
   readonly records: Records;
+  readonly floors: Floors;
   readonly clock: MachineClock;
   /** What others may see of this process's session. */
   readonly session: string | null;
@@ -138,7 +140,7 @@ export class GitStore implements Store {
       if (!tried.isUncertain) this.#check(signal);
       const now = await this.#prepare(decision, sight);
       tried.sends(now);
-      const end = await this.#swap(now.swaps);
+      const end = await this.#swap(now);
       if (end === "done") return this.#done(now);
       mustLook = true;
       tried.ended(now, end);
@@ -178,6 +180,7 @@ export class GitStore implements Store {
     if (sight.fault === null && sight.guard === null)
       try {
         sight.guard = await found.guard();
+        if (sight.guard !== null) this.#parts.floors.saw(sight.guard);
       } catch (error) {
         if (!(error instanceof StoreError)) throw error;
         sight.fault = error;
@@ -223,16 +226,23 @@ export class GitStore implements Store {
   /** The swaps that make the decision true, with their objects written. The guard comes first. */
   async #prepare<Reply>(decision: Decided<Reply>, sight: Sight): Promise<Written<Reply>> {
     const { objects, records, clock, session } = this.#parts;
-    const { lock, requests, floors } = changesIn(decision.writes);
+    const { lock, requests, ...raised } = changesIn(decision.writes);
     const swaps: Swap[] = [];
     const { now } = sight.view;
+    const isRemoval = lock !== null && lock.record === null;
+    const floors = isRemoval
+      ? raisedForAll(raised.floors, (await sight.whole?.locks()) ?? [], now)
+      : raised.floors;
+    let guard: Guard | null = null;
     const writing = { now, wallNow: clock.wall(), writeId: randomBytes(16).toString("hex"), session };
     const isGuarded = lock?.record?.lease != null && hasOverlap(lock.record.name) && isGrant(lock, sight);
-    if (isGuarded || floors.length > 0) {
+    const isNamed = isRemoval && isArrived(lock, sight);
+    if (isGuarded || floors.length > 0 || isNamed) {
       if (!sight.oids.has(guardRef)) await this.#load(sight, ["floor/default" as Key], true);
       if (sight.fault !== null) throw sight.fault;
-      const grant = isGuarded ? grantOf(lock, sight) : (sight.guard?.grant ?? null);
+      const grant = isGuarded ? grantOf(lock, sight) : isNamed ? null : (sight.guard?.grant ?? null);
       const text = encodeGuard(sight.guard, floors, grant, writing.writeId);
+      guard = decodeGuard(text);
       swaps.push({ ref: guardRef, old: sight.oids.get(guardRef) ?? null, fresh: await objects.write(text) });
       if (isGuarded) swaps.push(...(await this.#fence(lock, sight, writing)));
     }
@@ -247,7 +257,8 @@ export class GitStore implements Store {
       if (fresh !== null && lock.record !== null) records.willWrite(ref, fresh, now);
       swaps.push({ ref, old, fresh });
     }
-    return { reply: decision.reply, decision, swaps };
+    const removal = isRemoval ? removalOf(lock, sight, guard) : null;
+    return { reply: decision.reply, decision, swaps, removal };
   }
 
   /** The grant before this one, if its lock was not seen to change. */
@@ -263,14 +274,16 @@ export class GitStore implements Store {
 
   /**
    * In one step, but for a lock that is removed: its token is in the floor before it is gone, for whoever reads the two one
-   * after the other.
+   * after the other; and at a remote for as long as a look there may take.
    */
-  async #swap(swaps: readonly Swap[]): Promise<SwapEnd> {
-    const { authority } = this.#parts;
-    if (!swaps.some(({ fresh }) => fresh === null)) return authority.swap(swaps);
+  async #swap<Reply>({ swaps, removal }: Written<Reply>): Promise<SwapEnd> {
+    const { authority, floors } = this.#parts;
+    if (removal === null) return authority.swap(swaps);
     for (const swap of swaps) {
+      if (swap.fresh === null && authority.isRemote) await floors.stand(removal.space, removal.token);
       const end = await authority.swap([swap]);
       if (end !== "done") return end;
+      if (swap.ref === guardRef && removal.guard !== null) floors.saw(removal.guard);
     }
     return "done";
   }
@@ -354,6 +367,20 @@ function isGrant({ key, record }: LockChange, { view }: Sight): boolean {
 function grantOf({ key }: LockChange, { oids }: Sight): GuardedGrant | null {
   const lock = lockOf(key);
   return lock && { space: lock.space, resource: lock.name, was: oids.get(refOfLock(lock)) ?? null };
+}
+
+/** Whether the grant that the guard names is one of this lock, and was made: then nobody need look for it any more. */
+function isArrived({ key }: LockChange, { guard, oids }: Sight): boolean {
+  const lock = lockOf(key);
+  const grant = guard?.grant;
+  if (lock === null || grant == null || grant.space !== lock.space || grant.resource !== lock.name)
+    return false;
+  return oids.get(refOfLock(lock)) !== grant.was;
+}
+
+function removalOf({ key }: LockChange, { view }: Sight, guard: Guard | null): Removal {
+  const { space = "" } = lockOf(key) ?? {};
+  return { space, token: view.get<LockRecord>(key as Key<LockRecord>)?.token ?? 0, guard };
 }
 
 /** Never null, and with no TTL left to raise: what a restored copy would wait for has no meaning here. */

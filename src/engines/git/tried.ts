@@ -7,6 +7,7 @@ import type { Key } from "../../core/keys.js";
 import type { LockRecord } from "../../core/records.js";
 import { StoreError } from "../../store/store.js";
 import type { Authority, Swap, SwapEnd } from "./authority.js";
+import type { Guard } from "./guard-blob.js";
 import { changesIn } from "./lock-change.js";
 
 /** A step as it was sent. */
@@ -14,6 +15,14 @@ export interface Written<Reply> {
   readonly reply: Reply;
   readonly decision: Decided<Reply>;
   readonly swaps: readonly Swap[];
+  /** The lock that it removes, and the guard as it is written before that. */
+  readonly removal: Removal | null;
+}
+
+export interface Removal {
+  readonly space: string;
+  readonly token: number;
+  readonly guard: Guard | null;
 }
 
 type Oids = ReadonlyMap<string, string | null>;
