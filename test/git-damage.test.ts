@@ -201,13 +201,19 @@ for (const authority of ["local", "origin"])
   test(`a damaged guard: nothing is granted, and what is held goes on, ${authority}`, async (t) => {
     const { asker, fresh, deciding } = ground(t, authority);
     await asker.acquire("path:a");
-    git(deciding, "update-ref", "refs/holdfast/guard", blob(deciding, "nonsense"));
     const other = fresh();
-    for (const name of ["plain", "path:b"])
-      await assert.rejects(other.acquire(name), refusal("corrupt", /refs\/holdfast\/guard is damaged/));
-    assert.deepEqual(await other.list(), ["path:a one 1"]);
-    const [trouble, ...more] = await other.store.troubles();
-    assert.deepEqual([trouble?.what, trouble?.ref, more], ["damaged", "refs/holdfast/guard", []]);
+    const floors = [-1, Number.MAX_SAFE_INTEGER, "7", null].map((floor) => ({ default: floor }));
+    const texts = floors.map((wrong) => JSON.stringify({ holdfast: 1, floors: wrong, grant: null }));
+    for (const text of ["nonsense", ...texts]) {
+      git(deciding, "update-ref", "refs/holdfast/guard", blob(deciding, text));
+      for (const name of ["plain", "path:b"])
+        await assert.rejects(other.acquire(name), refusal("corrupt", /refs\/holdfast\/guard is damaged/));
+      assert.deepEqual(await other.list(), ["path:a one 1"]);
+      assert.deepEqual(
+        (await other.store.troubles()).map(({ what, ref }) => `${what} ${ref}`),
+        ["damaged refs/holdfast/guard"],
+      );
+    }
     assert.equal(await asker.renew("path:a"), "renewed");
     assert.equal(await asker.release("path:a"), "released");
   });
@@ -226,6 +232,18 @@ test("what was damaged and is mended at the remote is not refused from memory", 
   }
 });
 
+const standstill = /does not change refs\/holdfast.*nobody else did.*unable to create.*\.lock.*File exists/i;
+
+test("a lock file that a killed git left behind at a remote: said to be one, and named", async (t) => {
+  const { bare, clones } = newRemote(scratch(t), 1);
+  const asker = new Asker(openAt(clones[0] ?? "", { authority: "origin" }), "one");
+  t.after(() => asker.store.close());
+  await asker.acquire("plain");
+  writeFileSync(join(bare, `${refOfLock({ space, name: "plain" })}.lock`), "");
+  await assert.rejects(asker.renew("plain"), refusal("unavailable", standstill));
+  assert.equal(await asker.acquire("other"), 1, "nobody else is stopped");
+});
+
 test("a lock file that a killed git left behind: named at once when it is old, after a while when it may be in use", async (t) => {
   const clone = newRepository(join(scratch(t), "clone"));
   const asker = new Asker(openAt(clone), "one");
@@ -233,7 +251,7 @@ test("a lock file that a killed git left behind: named at once when it is old, a
   await asker.acquire("plain");
   const file = join(clone, ".git", `${refOfLock({ space, name: "plain" })}.lock`);
   writeFileSync(file, "");
-  await assert.rejects(asker.renew("plain"), refusal("contended", /unable to create.*\.lock.*File exists/i));
+  await assert.rejects(asker.renew("plain"), refusal("unavailable", standstill));
   const longAgo = new Date(Date.now() - 120_000);
   utimesSync(file, longAgo, longAgo);
   await assert.rejects(asker.renew("plain"), refusal("unavailable", /left behind.*1[12]\d s ago.*remove it/));

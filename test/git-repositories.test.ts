@@ -105,6 +105,11 @@ const places: Readonly<Record<string, (dir: string) => Place>> = {
     const env = { ...gitEnv, GIT_CONFIG_GLOBAL: file };
     return { dir: clones[0] ?? "", other: clones[1] ?? "", authority: "origin", env };
   },
+  "a directory with a line break and quotes in its name": (dir) => {
+    const clone = newRepository(join(dir, 'one "of\n\\ these'));
+    git(clone, "worktree", "add", "--quiet", join(dir, "tree"));
+    return { dir: clone, other: join(dir, "tree"), authority: "local" };
+  },
   "a remote with a slash in its name": (dir) => {
     const { clones } = newRemote(dir, 2);
     for (const clone of clones) git(clone, "remote", "rename", "origin", "team/main");
@@ -236,4 +241,26 @@ test("nothing of a remote's locks enters a clone, and nothing of a clone's own l
   assert.equal(git(bare, "for-each-ref", "refs/holdfast").split("\n").length, 4);
   assert.equal(git(one, "status", "--porcelain"), "");
   await Promise.all([...askers, own].map(({ store }) => store.close()));
+});
+
+test("a clean-up that takes a directory of objects away just then costs a second try", async (t) => {
+  const dir = scratch(t);
+  const clone = newRepository(join(dir, "clone"));
+  const program = join(dir, "git");
+  writeFileSync(
+    program,
+    `#!/bin/sh
+case "$*" in *hash-object*)
+  if mkdir '${dir}/failed' 2>/dev/null; then
+    echo 'error: unable to create temporary file: No such file or directory' >&2
+    exit 128
+  fi ;;
+esac
+exec ${git(dir, "--exec-path")}/git "$@"
+`,
+    { mode: 0o755 },
+  );
+  const asker = new Asker(openAt(clone, { env: { ...gitEnv, PATH: `${dir}:${gitEnv["PATH"]}` } }), "one");
+  t.after(() => asker.store.close());
+  assert.equal(await asker.acquire("deploy"), 1);
 });

@@ -1,4 +1,5 @@
 /** The guard as it lies in a repository: the floors of tokens, and an id that is new with every change. */
+import { tokenMax } from "../../core/limits.js";
 import type { FloorRecord } from "../../core/records.js";
 import { StoreError } from "../../store/store.js";
 import { guardRef } from "./authority.js";
@@ -58,7 +59,7 @@ export function parseGuard(text: string): Guard | { readonly damaged: string; re
       };
     if (value.holdfast === formatVersion && typeof value.floors === "object" && value.floors !== null) {
       const floors = value.floors as Record<string, unknown>;
-      if (Object.values(floors).every((token) => Number.isSafeInteger(token)))
+      if (Object.values(floors).every(isFloor))
         return { floors: floors as Record<string, number>, grant: grantIn(value.grant) };
     }
   } catch {
@@ -67,8 +68,12 @@ export function parseGuard(text: string): Guard | { readonly damaged: string; re
   return { damaged: "is damaged", isFuture: false };
 }
 
+/** One that leaves no token to come is nobody's. */
+const isFloor = (token: unknown): boolean =>
+  Number.isSafeInteger(token) && (token as number) >= 0 && (token as number) < tokenMax;
+
 function grantIn(value: unknown): GuardedGrant | null {
   const { space, resource, was } = (value ?? {}) as Partial<GuardedGrant>;
-  if (typeof space !== "string" || typeof resource !== "string") return null;
+  if (typeof space !== "string" || typeof resource !== "string" || resource === "") return null;
   return { space, resource, was: typeof was === "string" ? was : null };
 }

@@ -38,7 +38,13 @@ export class Objects {
 
   async write(text: string): Promise<string> {
     const isFew = this.#writes++ < fewWrites;
-    const said = await (isFew ? this.#writeOnce(text) : this.#writeMore(text)).catch(refuseEnded);
+    const said = await (isFew ? this.#writeOnce(text) : this.#writeMore(text))
+      .catch(refuseEnded)
+      .catch((error: StoreError) => {
+        // A clean-up of the repository took the empty directory away that it was to be put into.
+        if (!/unable to create temporary file: No such file/.test(error.message)) throw error;
+        return this.#writeOnce(text);
+      });
     const oid = said.trim();
     if (!/^[0-9a-f]{40,64}$/.test(oid))
       throw new StoreError("unavailable", `git hash-object answered ${JSON.stringify(said)}`);
@@ -67,7 +73,7 @@ export class Objects {
       mkdirSync(this.scratchDir, { recursive: true, mode: 0o700 });
       try {
         writeFileSync(file, text, { mode: 0o600 });
-        say(`${file}\n`);
+        say(`${asLine(file)}\n`);
         return await line();
       } finally {
         rmSync(file, { force: true });
@@ -103,6 +109,10 @@ export class Objects {
     });
   }
 }
+
+/** As git reads a path from a line: one with a line break in it, between quotes. */
+const asLine = (path: string): string =>
+  path.includes("\n") ? `"${path.replace(/["\\]/g, "\\$&").replaceAll("\n", "\\n")}"` : path;
 
 /** Nothing is lost with an object that was not written or read. */
 function refuseEnded(error: unknown): never {

@@ -232,3 +232,29 @@ function put(value: unknown, path: readonly string[], change: unknown): void {
   }
   at[path.at(-1) ?? ""] = change;
 }
+
+test("what nobody could show, or that leaves no token to come, is no record", () => {
+  const good = JSON.parse(encodeCell({ lock: lease(60_000), requests: [] }, writing)) as Record<
+    string,
+    object
+  >;
+  const nested = (depth: number): unknown =>
+    Array.from({ length: depth }).reduce((inner: unknown) => ({ a: inner }), "x");
+  const withLease = (changes: object) => ({ ...good, lease: { ...good["lease"], ...changes } });
+  const isDamaged = (value: unknown): boolean => "damaged" in parseCell(JSON.stringify(value));
+  assert.equal(isDamaged(withLease({ metadata: nested(32) })), false);
+  for (const wrong of [
+    withLease({ metadata: nested(40) }),
+    withLease({ metadata: { a: "x".repeat(10_000) } }),
+    withLease({ metadata: "x".repeat(10_000) }),
+    withLease({ owner: "x".repeat(10_000) }),
+    { ...good, token: Number.MAX_SAFE_INTEGER },
+  ])
+    assert.ok(isDamaged(wrong), JSON.stringify(wrong).slice(0, 200));
+  // Deeper than a program can go down, as text.
+  const deep = JSON.stringify(withLease({ metadata: "HERE" })).replace(
+    '"HERE"',
+    `${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}`,
+  );
+  assert.ok("damaged" in parseCell(deep));
+});

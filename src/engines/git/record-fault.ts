@@ -3,16 +3,24 @@
  * and not only who asks for that one.
  */
 
+import { tokenMax } from "../../core/limits.js";
+
 /** Latest instant, as of a date, and longest duration, in ms: sums of them stay exact. */
 const instantMax = 8.64e15;
 const durationMax = 1e13;
 
+/** Longest text, in characters: far above what a lock may have, far below what a table of locks could not show. */
+const textMax = 8192;
+/** How deep metadata may go: whoever prints it goes down as deep. */
+const depthMax = 32;
+
 type Check = (value: unknown) => boolean;
 
-const isText: Check = (value) => typeof value === "string";
-const isWord: Check = (value) => typeof value === "string" && value !== "";
+const isText: Check = (value) => typeof value === "string" && value.length <= textMax;
+const isWord: Check = (value) => isText(value) && value !== "";
 const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
-const isToken: Check = (value) => isCount(value) && value !== 0;
+/** One that leaves none to come is nobody's. */
+const isToken: Check = (value) => isCount(value) && value !== 0 && (value as number) < tokenMax;
 const isInstant: Check = (value) => isCount(value) && (value as number) <= instantMax;
 const isDuration: Check = (value) => Number.isSafeInteger(value) && Math.abs(value as number) <= durationMax;
 const isObject: Check = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -36,7 +44,7 @@ const isLease = all({
   owner: isWord,
   label: orNull(isText),
   session: orNull(isText),
-  metadata: orNull((value) => isText(value) || isObject(value)),
+  metadata: orNull((value) => isText(value) || (isObject(value) && isShallow(value, depthMax))),
   ttl_ms: (value) => isDuration(value) && isCount(value),
   left_ms: isDuration,
   delay_ms: (value) => isDuration(value) && isCount(value),
@@ -91,6 +99,11 @@ const parts: readonly (readonly [says: string, check: Check])[] = [
 /** What is wrong with it; null: nothing. */
 export const faultIn = (value: object): string | null =>
   parts.find(([, check]) => !check(value))?.[0] ?? null;
+
+function isShallow(value: unknown, depth: number): boolean {
+  if (typeof value !== "object" || value === null) return typeof value !== "string" || isText(value);
+  return depth > 0 && Object.values(value).every((one) => isShallow(one, depth - 1));
+}
 
 function isRising(value: unknown): boolean {
   const { token, lease, previous } = value as Record<string, unknown> & {
