@@ -13,6 +13,7 @@ import { acquire } from "./scenarios/acquire.js";
 import { cliStart } from "./scenarios/cli-start.js";
 import { control } from "./scenarios/control.js";
 import { expiry } from "./scenarios/expiry.js";
+import { gitLocal } from "./scenarios/git-local.js";
 import { bulk, session } from "./scenarios/heartbeat.js";
 import { owner, renew } from "./scenarios/held.js";
 import { hot } from "./scenarios/hot.js";
@@ -39,6 +40,7 @@ const SCENARIOS = new Map<string, Scenario>(
     next,
     scale,
     "cli-start": cliStart,
+    "git-local": gitLocal,
   }),
 );
 

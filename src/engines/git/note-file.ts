@@ -1,6 +1,15 @@
 /** Files in which processes of a clone leave each other notes. Losing one costs time, never safety. */
 import { randomBytes } from "node:crypto";
-import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { dirname } from "node:path";
 
 /** Puts the text in the file's place at once: whoever reads meanwhile finds the old one or the new one. */
@@ -17,6 +26,20 @@ export function leaveNote(file: string, text: string): void {
     renameSync(fresh, file);
   } catch {
     removeNote(fresh); // this process may not write here, as in a clone of another user
+  }
+}
+
+/** Adds a line to a note that is there; false if it is not, or cannot be written. */
+export function addToNote(file: string, line: string): boolean {
+  try {
+    const note = openSync(file, constants.O_WRONLY | constants.O_APPEND);
+    try {
+      return writeSync(note, line) === Buffer.byteLength(line);
+    } finally {
+      closeSync(note);
+    }
+  } catch {
+    return false;
   }
 }
 

@@ -1,10 +1,10 @@
 /** The records themselves, as objects of the repository. They are named by their content, so they never change. */
-import { randomBytes } from "node:crypto";
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { StoreError } from "../../store/store.js";
 import { Conversation, Ended } from "./conversation.js";
 import type { GitProgram } from "./git-program.js";
+import { ScratchFile } from "./scratch-file.js";
 
 /** A larger one is no record of ours. */
 const textMax = 4 * 1024 * 1024;
@@ -18,15 +18,15 @@ export class Objects {
   #reader: Conversation | null = null;
   #writer: Conversation | null = null;
   #writes = 0;
-  readonly #scratch: string;
+  readonly #scratch: ScratchFile;
 
   constructor(
     readonly git: GitProgram,
     readonly commonDir: string,
     /** For texts on their way to git. */
-    readonly scratchDir: string,
+    scratchDir: string,
   ) {
-    this.#scratch = join(scratchDir, `record-${randomBytes(8).toString("hex")}`);
+    this.#scratch = new ScratchFile(scratchDir);
   }
 
   /** The text of an object; null if it is not here; empty if it is nothing of ours, as a commit is. */
@@ -54,6 +54,7 @@ export class Objects {
 
   async close(): Promise<void> {
     await Promise.all([this.#reader?.close(), this.#writer?.close()]);
+    this.#scratch.remove();
   }
 
   #remember(oid: string, text: string): void {
@@ -69,15 +70,9 @@ export class Objects {
   #writeMore(text: string): Promise<string> {
     this.#writer ??= new Conversation(this.git, ["hash-object", "-w", "--no-filters", "--stdin-paths"]);
     return this.#writer.talk(async (say, line) => {
-      const file = this.#scratch;
-      mkdirSync(this.scratchDir, { recursive: true, mode: 0o700 });
-      try {
-        writeFileSync(file, text, { mode: 0o600 });
-        say(`${asLine(file)}\n`);
-        return await line();
-      } finally {
-        rmSync(file, { force: true });
-      }
+      this.#scratch.put(text);
+      say(`${asLine(this.#scratch.path)}\n`);
+      return line();
     });
   }
 

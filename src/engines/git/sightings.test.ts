@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -99,4 +99,30 @@ test("where nothing can be written, a process remembers for itself", () => {
   sightings.see(name, oid(1));
   at.ms += 500;
   assert.equal(sightings.see(name, oid(1)).at, 1000);
+});
+
+test("a line that was cut short, or ran into another, is no sighting of long ago", () => {
+  const { at, process, dir } = clone();
+  process().see(name, oid(1));
+  const file = join(dir, name);
+  const whole = readFileSync(file, "utf8");
+  at.ms += 5;
+  for (let cut = 1; cut < 10; cut++) {
+    writeFileSync(file, whole.slice(0, -cut));
+    // All but the end of the line is there, or less.
+    assert.equal(process().of(name, oid(1))?.at ?? null, cut === 1 ? at.ms - 5 : null, `${cut} cut off`);
+    assert.equal(process().see(name, oid(2)).at, at.ms);
+    assert.ok([null, at.ms - 5].includes(process().of(name, oid(1))?.at ?? null), `${cut} cut off`);
+  }
+});
+
+test("a file of notes does not grow for ever, and keeps the newest", () => {
+  const { at, process, dir } = clone();
+  const sightings = process();
+  for (let nth = 0; nth < 1000; nth++) {
+    at.ms += 1;
+    sightings.willWrite(name, oid(nth), at.ms);
+    assert.ok(readFileSync(join(dir, name), "utf8").split("\n").length <= 200);
+  }
+  assert.deepEqual(process().of(name, oid(999)), { oid: oid(999), at: at.ms, wrote: true });
 });

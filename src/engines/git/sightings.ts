@@ -6,7 +6,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { MachineClock } from "./machine-clock.js";
-import { leaveNote, removeNote } from "./note-file.js";
+import { addToNote, leaveNote, removeNote } from "./note-file.js";
 
 export interface Sighting {
   readonly at: number;
@@ -16,6 +16,8 @@ export interface Sighting {
 
 /** Notes kept per lock: of what stands there, and of what was about to take its place, by however many at once. */
 const notesMax = 32;
+/** Lines of a file until it is written anew, with the notes that count: to put one in its place costs more than a line. */
+const linesMax = 4 * notesMax;
 /** Files of ours; others are on their way to become one. */
 const isName = /^[0-9a-f]+$/;
 /** Longer than a write can be under way, in ms. */
@@ -27,6 +29,8 @@ interface Note extends Sighting {
 
 export class Sightings {
   readonly #notes = new Map<string, Note[]>();
+  /** Lines in a file as it was last read; 0: it cannot be added to. */
+  #lines = 0;
 
   constructor(
     readonly dir: string,
@@ -78,18 +82,25 @@ export class Sightings {
 
   #add(name: string, note: Note): Sighting {
     const others = this.#load(name).filter(({ oid }) => oid !== note.oid);
-    const notes = [...others, note].slice(-notesMax);
+    let notes = [...others, note];
+    const file = join(this.dir, name);
+    const canAdd = this.#lines > 0 && this.#lines < linesMax;
+    if (!canAdd || !addToNote(file, lineOf(note))) {
+      notes = notes.slice(-notesMax);
+      leaveNote(file, `${this.clock.boot}\n${notes.map(lineOf).join("")}`);
+    }
     this.#notes.set(name, notes);
-    this.#save(name, notes);
     return note;
   }
 
   /** What the file says: another process may have seen more. */
   #load(name: string): Note[] {
     let notes = this.#notes.get(name) ?? [];
+    this.#lines = 0;
     try {
       const [boot, ...lines] = readFileSync(join(this.dir, name), "utf8").trimEnd().split("\n");
       if (boot === this.clock.boot) {
+        this.#lines = 1 + lines.length;
         const known = new Set(notes.map(({ oid }) => oid));
         // What others noted since is news: what this process has noted before is forgotten first.
         notes = [...notes, ...lines.flatMap(noteIn).filter(({ oid }) => !known.has(oid))];
@@ -99,14 +110,9 @@ export class Sightings {
     }
     const now = this.clock.now();
     // What lies ahead was noted by another clock.
-    notes = notes.filter(({ at }) => at <= now).slice(-notesMax);
+    notes = notes.filter(({ at }) => at <= now).slice(-linesMax);
     this.#notes.set(name, notes);
     return notes;
-  }
-
-  #save(name: string, notes: readonly Note[]): void {
-    const lines = notes.map(({ oid, at, wrote }) => `${oid} ${at}${wrote ? " wrote" : ""}\n`);
-    leaveNote(join(this.dir, name), `${this.clock.boot}\n${lines.join("")}`);
   }
 
   #files(): string[] {
@@ -118,7 +124,10 @@ export class Sightings {
   }
 }
 
+/** With an end that shows that it is whole: a time that was cut short would be a sighting long ago. */
+const lineOf = ({ oid, at, wrote }: Note): string => `${oid} ${at}${wrote ? " wrote" : ""}.\n`;
+
 function noteIn(line: string): Note[] {
-  const match = /^([0-9a-f]{40,64}) (\d{1,15})( wrote)?$/.exec(line);
+  const match = /^([0-9a-f]{40,64}) (\d{1,15})( wrote)?\.$/.exec(line);
   return match === null ? [] : [{ oid: match[1] ?? "", at: Number(match[2]), wrote: match[3] !== undefined }];
 }

@@ -254,7 +254,7 @@ export class GitStore implements Store {
       const text =
         lock.record && encodeCell({ lock: lock.record, requests: [...before, ...requests] }, writing);
       const fresh = text === null ? null : await objects.write(text);
-      if (fresh !== null && lock.record !== null) records.willWrite(ref, fresh, now);
+      if (fresh !== null && isTimed(lock.record)) records.willWrite(ref, fresh, now);
       swaps.push({ ref, old, fresh });
     }
     const removal = isRemoval ? removalOf(lock, sight, guard) : null;
@@ -363,6 +363,10 @@ function isGrant({ key, record }: LockChange, { view }: Sight): boolean {
   const before = view.get<LockRecord>(key as Key<LockRecord>);
   return before?.lease?.id !== record?.lease?.id;
 }
+
+/** Whether it matters when it was written. */
+const isTimed = (record: LockRecord | null): boolean =>
+  record !== null && (record.lease !== null || record.availableAt !== 0);
 
 function grantOf({ key }: LockChange, { oids }: Sight): GuardedGrant | null {
   const lock = lockOf(key);
