@@ -440,3 +440,34 @@ describe("when the program is gone", () => {
     assert.ok((statSync(join(hooksOf(clone), "pre-commit")).mode & 0o100) !== 0);
   });
 });
+
+test("config show and doctor tell which policy counts in this clone, and whether hooks heed it", async () => {
+  const clone = await guard.repository();
+  const checks = async (): Promise<{ check: string; status: string; message: string }[]> => {
+    const { stdout } = await clone.holdfast("doctor", "--json");
+    const { data, error } = JSON.parse(stdout) as Record<string, { checks: []; details: { checks: [] } }>;
+    return (data?.checks ?? error?.details.checks ?? []).filter(({ check }) => check === "policy");
+  };
+  assert.deepEqual(await checks(), [], "there is neither");
+  clone.policy("require", ["src/**"]);
+  assert.match((await checks())[0]?.message ?? "", /is require .*no hook .* runs as pre-commit and pre-push/);
+  await install(clone);
+  const [installed] = await checks();
+  assert.deepEqual([installed?.status, /hooks are installed/.test(installed?.message ?? "")], ["ok", true]);
+  await clone.done("config", "holdfast.lockPolicy", "warn");
+  const shown = await clone.holdfast("config", "show");
+  assert.match(shown.stdout, /lock_policy +"warn" +git config holdfast\.lockPolicy/);
+  assert.match(shown.stdout, /hooks +pre-commit installed, pre-push installed/);
+  assert.doesNotMatch(shown.stdout, /"require" /);
+  const { data } = JSON.parse((await clone.holdfast("config", "show", "--json")).stdout) as {
+    data: { policy: Record<string, unknown>; hooks: unknown };
+  };
+  assert.deepEqual(data.policy["lock_policy"], { value: "warn", from: "git config holdfast.lockPolicy" });
+  assert.deepEqual(data.hooks, { "pre-commit": "installed", "pre-push": "installed" });
+  await clone.done("config", "holdfast.lockPolicy", "sometimes");
+  assert.deepEqual(
+    (await checks()).map(({ status }) => status),
+    ["failed"],
+  );
+  assert.match((await clone.holdfast("config", "show")).stdout, /lock_policy +"require"/);
+});

@@ -47,6 +47,14 @@ function look(dir: string, hook: HookName): Place {
   return { ...nothing, found: is, madeDirectory };
 }
 
+/** `edited`: written by us and changed since. `missing`: none, or one that is not ours. */
+export type HookState = "installed" | "edited" | "missing";
+
+export function stateIn(dir: string, hook: HookName): HookState {
+  const { found } = look(dir, hook);
+  return found === "ours" ? "installed" : found === "changed" ? "edited" : "missing";
+}
+
 /** All are looked at before any is touched: a refusal leaves everything as it was. */
 export function installInto(dir: string, hooks: readonly HookName[]): Outcome[] {
   const madeDirectory = !existsSync(dir);

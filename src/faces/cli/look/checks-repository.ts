@@ -5,7 +5,7 @@
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Chosen } from "../connect.js";
-import { exitCodes } from "../failure.js";
+import { CliError, exitCodes } from "../failure.js";
 import { durationText } from "../output.js";
 import { placeText, type RepositoryPlace } from "../place.js";
 import type { Trouble } from "../repository/engine.js";
@@ -44,6 +44,29 @@ const addressNote = (remote: string, address: string): Finding =>
     `pushes to ${remote} go to ${address.replace(/\/\/[^/@]*@/, "//")}, and locks are decided there`,
     "see that all who share the locks push there, too; another remote decides with git config holdfast.authority NAME",
   );
+
+/** Whether what a lock policy asks for is done by anybody here. Nothing is told where there is neither a policy nor a hook. */
+export async function checkGuard(): Promise<Finding[]> {
+  const { guardStanding, isTold, missingIn } = await import("../guard/standing.js");
+  try {
+    const standing = await guardStanding();
+    if (standing === null || !isTold(standing)) return [];
+    const { word, from } = standing.policy;
+    const missing = missingIn(standing);
+    if (missing.length === 0)
+      return [fine("policy", `lock_policy is ${word} (${from}), and the hooks are installed`)];
+    return [
+      doubtful(
+        "policy",
+        `lock_policy is ${word} (${from}), and in this clone no hook of Holdfast, or an edited one, runs as ${missing.join(" and ")}`,
+        word === "off" ? "holdfast guard uninstall takes the others away" : "holdfast guard install",
+      ),
+    ];
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error;
+    return [failed("policy", error.message, "correct it: until then commits are refused", error.exitCode)];
+  }
+}
 
 /** By what `git --version` says. */
 export function checkGit(said: string): Finding {

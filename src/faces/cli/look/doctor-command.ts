@@ -7,7 +7,7 @@ import { printJson, printJsonFailure, printLines } from "../output.js";
 import type { ServerFlags, Settings } from "../settings.js";
 import { smallFetch } from "../small-fetch.js";
 import { checkNode, checkPermissions, checkSettings, checkWarnings } from "./checks-here.js";
-import { checkRepository } from "./checks-repository.js";
+import { checkGuard, checkRepository } from "./checks-repository.js";
 import { checkLease, checkServer, checkToken } from "./checks-server.js";
 import { type Finding, failed, skipped } from "./finding.js";
 
@@ -35,6 +35,7 @@ export async function doctorCommand(flags: DoctorFlags): Promise<number> {
 async function* examine(flags: DoctorFlags): AsyncGenerator<Finding, void, undefined> {
   yield checkNode();
   yield* checkPermissions(flags);
+  yield* await checkGuard();
   const chosen = await choose(flags).catch(refusal);
   if (chosen instanceof CliError) {
     yield unusable(chosen);
