@@ -54,6 +54,10 @@ interface Outcome {
 
 /** How much of an answer may be under way unread: a page of large records must not wait for permission to be sent. */
 const windowBytes = 4 * 2 ** 20;
+/** Far above what any etcd takes (1.5 MiB, unless told otherwise); sending more only to have it refused would hold up others. */
+const messageMaxBytes = 16 * 2 ** 20;
+/** What may wait to be sent and read, in MB: Node cuts a connection that exceeds it, with all calls that are on it. */
+const sessionMemoryMb = 256;
 
 export class Connection {
   /** When anything came from the member last, and since when it owes an answer. Monotonic, ms. */
@@ -77,6 +81,7 @@ export class Connection {
     const { authority, tls } = endpoint;
     return new Promise((resolve, reject) => {
       const session = connect(`${tls === null ? "http" : "https"}://${authority}`, {
+        maxSessionMemory: sessionMemoryMb,
         settings: { enablePush: false, initialWindowSize: windowBytes },
         ...(tls === null ? {} : tls),
       });
@@ -115,6 +120,10 @@ export class Connection {
     isRepeatable = true,
   ): Promise<Buffer> {
     return new Promise((resolve, reject) => {
+      if (message.length > messageMaxBytes) {
+        reject(new CallError(codes.invalidArgument, "request is too large", true));
+        return;
+      }
       let stream: ClientHttp2Stream;
       try {
         stream = this.session.request(headersOf(method, token, withinMs));
@@ -204,6 +213,8 @@ export class Connection {
       outcome.code = Number(code);
       const text = headers["grpc-message"];
       if (typeof text === "string") outcome.message = unescaped(text);
+      // It may refuse a call that it has not read to its end, and waits for us to leave off.
+      if (outcome.code !== codes.ok) stream.close(constants.NGHTTP2_CANCEL);
     };
     stream.on("response", read);
     stream.on("trailers", read);

@@ -62,7 +62,7 @@ export class EtcdData implements SharedData {
       comparesMax: comparisons - 1,
       lanesMax,
     };
-    this.#feed = new EtcdFeed(cluster, layout.feed, failed);
+    this.#feed = new EtcdFeed(cluster, layout.feed, meta.revision, failed);
     cluster.welcome = (status) => this.#recognise(status);
   }
 

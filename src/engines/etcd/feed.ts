@@ -39,6 +39,8 @@ export class EtcdFeed {
   constructor(
     readonly cluster: Cluster,
     readonly key: string,
+    /** The revision that the data began with: before it there is no event. */
+    readonly beginning: number,
     readonly failed: (error: unknown) => void,
   ) {}
 
@@ -46,7 +48,8 @@ export class EtcdFeed {
   async newest(): Promise<{ number: number; revision: number }> {
     const { found, revision } = await this.cluster.look({ reads: [{ key: this.key }] });
     const value = found[0]?.[0];
-    return { number: value === undefined ? 0 : (numbered(value).at(-1)?.number ?? 0), revision };
+    const last = value === undefined ? undefined : numbered(value).at(-1);
+    return { number: last?.number ?? this.beginning * eventsMax, revision };
   }
 
   /** Begins to watch. */
