@@ -14,6 +14,11 @@ export function spawnNode(args: readonly string[], options: SpawnOptions): Child
   return remember(spawn(process.execPath, args, options));
 }
 
+/** Starts another program as a child that dies with the bench. */
+export function spawnProgram(name: string, args: readonly string[], options: SpawnOptions): ChildProcess {
+  return remember(spawn(name, args, options));
+}
+
 /** Starts one of the bench's own modules as a child with an IPC channel. */
 export function forkModule(
   name: string,

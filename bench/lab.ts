@@ -23,8 +23,8 @@ export class Lab {
   }
 
   /** A Holdfast on an empty data directory, or on that of one stopped before. */
-  async holdfast(dataDirectory = temporaryDirectory(this.options.tmp)): Promise<Holdfast> {
-    const server = await startHoldfast(this.options.program, dataDirectory);
+  async holdfast(dataDirectory = temporaryDirectory(this.options.tmp), store?: string): Promise<Holdfast> {
+    const server = await startHoldfast(this.options.program, dataDirectory, store);
     this.#targets.push(server);
     return server;
   }

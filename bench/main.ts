@@ -12,6 +12,7 @@ import { render } from "./report.js";
 import { acquire } from "./scenarios/acquire.js";
 import { cliStart } from "./scenarios/cli-start.js";
 import { control } from "./scenarios/control.js";
+import { etcd } from "./scenarios/etcd.js";
 import { expiry } from "./scenarios/expiry.js";
 import { gitLocal } from "./scenarios/git-local.js";
 import { bulk, session } from "./scenarios/heartbeat.js";
@@ -41,6 +42,7 @@ const SCENARIOS = new Map<string, Scenario>(
     scale,
     "cli-start": cliStart,
     "git-local": gitLocal,
+    etcd,
   }),
 );
 

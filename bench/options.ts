@@ -6,7 +6,7 @@ import { PROGRAM } from "./server.js";
 
 export const USAGE = `npm run bench -- [options]
   --quick          a few seconds per scenario, 100,000 leases instead of 1,000,000
-  --only A,B       only these scenarios: control, acquire, renew, pair, owner, expiry, hot, waiters, bulk, session, next, scale, cli-start, git-local
+  --only A,B       only these scenarios: control, acquire, renew, pair, owner, expiry, hot, waiters, bulk, session, next, scale, cli-start, git-local, postgres, etcd
   --rounds N       measured rounds per scenario (default 6; quick 4; even, so that each goes first as often)
   --seconds S      length of one round (default 4; quick 1)
   --waiters N      waiters on one name (default 10,000)

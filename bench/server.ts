@@ -37,13 +37,21 @@ export interface Answer {
   field(name: string): unknown;
 }
 
-export async function startHoldfast(program: string, dataDirectory: string): Promise<Holdfast> {
+/** On `store`, if it is given, else on a file in its data directory. */
+export async function startHoldfast(
+  program: string,
+  dataDirectory: string,
+  store?: string,
+): Promise<Holdfast> {
   const port = await freePort();
   const logFile = join(dataDirectory, "server.log");
   const log = openSync(logFile, "a");
   const startedAt = performance.now();
   const child = spawnNode([program, "serve", "--host", "127.0.0.1", "--port", String(port)], {
-    env: environment(port, join(dataDirectory, "data")),
+    env: {
+      ...environment(port, join(dataDirectory, "data")),
+      ...(store === undefined ? {} : { HOLDFAST_STORE: store }),
+    },
     stdio: ["ignore", log, log],
   });
   closeSync(log);
@@ -121,7 +129,7 @@ function isReady(port: number): Promise<boolean> {
   });
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
     probe.once("error", reject);
