@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { conformance, isStoreError } from "../../test/conformance.js";
 import { SharedMemory, SharedMemoryData } from "../../test/shared-memory.js";
-import { bump, drafting, held, put, putLock, space, tokenOf } from "../../test/store-lab.js";
+import { bump, drafting, held, put, putLock, space, TurnedClocks, tokenOf } from "../../test/store-lab.js";
 import { lockKey } from "../core/keys.js";
 import { clockLagMs } from "./shared-clock.js";
 import { SharedStore } from "./shared-store.js";
@@ -89,6 +89,29 @@ test("a batch takes no more than a commit can hold; a step that never fits is re
     }),
   );
   await assert.rejects(step, isStoreError("unsupported"));
+  await store.close();
+});
+
+test("a call whose turn does not come is refused for certain, though nothing answers", async () => {
+  const data = new SharedMemoryData(new SharedMemory(), { lanesMax: 1 });
+  const clocks = new TurnedClocks();
+  const store = new SharedStore(data, undefined, clocks);
+  await store.open();
+  let letGo = (): void => undefined;
+  const committing = new Promise<void>((begun) => {
+    data.beforeCommit = () =>
+      new Promise((resolve) => {
+        letGo = resolve;
+        begun();
+      });
+  });
+  const first = bump(store, "a");
+  await committing;
+  const refused = assert.rejects(bump(store, "a"), isStoreError("unavailable"));
+  clocks.pass(20_000);
+  letGo();
+  assert.equal(await first, 1);
+  await refused;
   await store.close();
 });
 

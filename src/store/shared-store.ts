@@ -167,13 +167,16 @@ export class SharedStore implements Store {
       if (this.#asked.length > 0) this.#schedule();
       else if (this.#flying === 0) this.#idle?.();
     });
+    if (this.#asked.length > 0) this.#schedule();
   }
 
   #takeCalls(): Call[] {
     const taken: Call[] = [];
     const left: Call[] = [];
+    const now = this.clocks.monotonic();
     for (const call of this.#asked)
-      if (taken.length < this.#callsMax && (call.lane === undefined || !this.#lanes.has(call.lane)))
+      if (now > call.until) call.reject(late());
+      else if (taken.length < this.#callsMax && (call.lane === undefined || !this.#lanes.has(call.lane)))
         taken.push(call);
       else left.push(call);
     this.#asked = left;
@@ -389,6 +392,8 @@ function commitOf(pending: readonly Pending[], { revision, clock }: Reading) {
   };
 }
 
+/** Those before it took their time: the data hardly answers, or not at all. */
+const late = (): StoreError => new StoreError("unavailable", "its turn did not come in time: try again");
 const closed = (): StoreError => new StoreError("closed", "the store was closed");
 const cancelled = (): StoreError => new StoreError("unavailable", "cancelled before it was decided");
 const tooMuch = (comparesMax: number, changesMax: number): StoreError =>
