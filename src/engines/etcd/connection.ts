@@ -1,6 +1,6 @@
 /**
  * One connection to one member of the cluster: gRPC over HTTP/2, of which only calls with one answer and one kind of stream are
- * needed. Written here because it is small, and answers in half the time that the general package takes (decision 10).
+ * needed. Written here because it is small, and answers in half the time that the general package takes (docs/decisions/0010).
  */
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from "node:http2";
 import { frameHead } from "./protobuf.js";
