@@ -1,7 +1,7 @@
 // Real PostgreSQL servers for tests: from Debian's package, on a free loopback port, with data and socket in a temporary folder,
 // as a user without privileges where the tests run as root (it refuses root). None outlives its test process. Users other than
 // the superuser have the rights of an ordinary owner of a database.
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import {
   appendFileSync,
@@ -17,6 +17,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
 import { Client } from "pg";
 import { freePort } from "./server.js";
 
@@ -26,11 +27,14 @@ export const password = "a-secret-of-tests";
 export interface PostgresSettings {
   /** Lines of postgresql.conf, over the usual ones. */
   readonly settings?: Readonly<Record<string, string | number>>;
-  readonly env?: NodeJS.ProcessEnv;
+  /** Of the server's environment. */
+  readonly env?: Readonly<Record<string, string>>;
   /** Where the data goes instead of a temporary folder; must exist and be empty. */
   readonly dataDir?: string;
   /** A standby that follows this one. */
   readonly follows?: Postgres;
+  /** Where it finds that one, if not at its own port. */
+  readonly followsAt?: number;
 }
 
 /** Where Debian puts the programs of the newest version that is installed. */
@@ -40,6 +44,7 @@ export function postgresBin(): string {
   return join(base, newest ?? "", "bin");
 }
 
+const run = promisify(execFile);
 const isRoot = process.getuid?.() === 0;
 
 /** The program as a user that a database server accepts; it ends when this process does. */
@@ -69,7 +74,7 @@ export class Postgres {
   private constructor(
     readonly dir: string,
     readonly port: number,
-    readonly env: NodeJS.ProcessEnv,
+    readonly env: Readonly<Record<string, string>>,
   ) {}
 
   static async start(options: PostgresSettings = {}): Promise<Postgres> {
@@ -90,9 +95,9 @@ export class Postgres {
         "-E",
         "UTF8",
       ]);
-      execFileSync(...made, { stdio: "pipe", env: { ...process.env, LC_ALL: "C.UTF-8" } });
+      await run(...made, { env: { ...process.env, LC_ALL: "C.UTF-8" } });
     } else {
-      const from = `host=127.0.0.1 port=${follows.port} user=postgres application_name=standby`;
+      const from = `host=127.0.0.1 port=${options.followsAt ?? follows.port} user=postgres application_name=standby`;
       const copied = unprivileged(join(bin, "pg_basebackup"), [
         "-D",
         data,
@@ -104,7 +109,8 @@ export class Postgres {
         "-c",
         "fast",
       ]);
-      execFileSync(...copied, { stdio: "pipe" });
+      // Not in one go: it may reach the other through this very process.
+      await run(...copied);
     }
     const settings = {
       listen_addresses: "127.0.0.1",
@@ -123,7 +129,7 @@ export class Postgres {
     }
     const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
     appendFileSync(join(data, "postgresql.conf"), lines.join(""));
-    const server = new Postgres(dir, port, { ...process.env, ...options.env });
+    const server = new Postgres(dir, port, options.env ?? {});
     await server.launch();
     if (follows === undefined) await server.sql(`CREATE ROLE holdfast LOGIN PASSWORD '${password}'`);
     return server;
@@ -140,8 +146,11 @@ export class Postgres {
   /** Starts it, or starts it again; resolves when it takes connections. */
   async launch(): Promise<void> {
     const log = openSync(join(this.dir, "log"), "a");
-    const [command, args] = unprivileged(join(postgresBin(), "postgres"), ["-D", join(this.dir, "data")]);
-    this.#child = spawn(command, args, { stdio: ["ignore", log, log], env: this.env });
+    // Set only once it is that user: what a library leaves behind must be that user's, too.
+    const settings = Object.entries(this.env).map(([name, value]) => `${name}=${value}`);
+    const program = [join(postgresBin(), "postgres"), "-D", join(this.dir, "data")];
+    const [command, args] = unprivileged("env", [...settings, ...program]);
+    this.#child = spawn(command, args, { stdio: ["ignore", log, log] });
     closeSync(log);
     for (const until = performance.now() + readyWithinMs; ; await delay(20)) {
       if (this.#child.exitCode !== null || performance.now() > until)

@@ -16,6 +16,7 @@ export class Failure extends Error {
     readonly code: string,
     /** Nothing of the statement was or will be carried out. */
     readonly isCertain: boolean,
+    readonly isOverdue: boolean,
     options?: ErrorOptions,
   ) {
     super(message, options);
@@ -57,7 +58,7 @@ export class Connection {
       await connection.#client.connect();
     } catch (error) {
       connection.destroy();
-      throw new Failure(textOf(error), codeOf(error), true, { cause: error });
+      throw new Failure(textOf(error), codeOf(error), true, false, { cause: error });
     }
     connection.#isOpen = true;
     return connection;
@@ -98,7 +99,7 @@ export class Connection {
       });
       return rows ?? [];
     } catch (error) {
-      if (isOverdue) throw new Failure(`no answer within ${Math.round(withinMs)} ms`, "", false);
+      if (isOverdue) throw new Failure(`no answer within ${Math.round(withinMs)} ms`, "", false, true);
       throw await this.#failureOf(error);
     } finally {
       clearTimeout(timer);
@@ -122,7 +123,7 @@ export class Connection {
     const isReady = isSaid && (await this.#isReadyAgain());
     if (!isReady) this.destroy();
     const code = codeOf(error);
-    return new Failure(textOf(error), code, isReady && !code.startsWith("08"), { cause: error });
+    return new Failure(textOf(error), code, isReady && !code.startsWith("08"), false, { cause: error });
   }
 
   async #isReadyAgain(): Promise<boolean> {

@@ -5,14 +5,14 @@ import type { NumberedEvent } from "../../store/feed.js";
 import type { Commit, Reading, SharedData, SharedFacts } from "../../store/shared-data.js";
 import { StoreError } from "../../store/store.js";
 import { FeedBell } from "./bell.js";
-import { Failure } from "./connection.js";
+import { Failure, type Row } from "./connection.js";
 import { commitFailure, readFailure } from "./failures.js";
 import type { Health } from "./health.js";
 import { Lineages } from "./lineage.js";
 import type { Pool } from "./pool.js";
 import { FeedTrimmer } from "./trimmer.js";
 import type { PostgresPlace } from "./url.js";
-import { type Asked, askedOf, commitValues, type Told, toldOf } from "./values.js";
+import { askedOf, commitValues, toldOf } from "./values.js";
 
 /** Changes of one commit, and what it compares: far above any batch, and a statement of some megabytes. */
 const changesMax = 10_000;
@@ -52,9 +52,10 @@ export class PostgresData implements SharedData {
 
   async read(asks: readonly Ask[]): Promise<Reading> {
     const asked = askedOf(asks);
+    const text = `SELECT kind, a, b, n FROM ${this.#schema}.read_batch($1, $2, $3, $4)`;
     try {
       for (;;) {
-        const told = await this.#readOnce(asked);
+        const told = toldOf(asked, await this.#read(text, asked.values));
         if (told.moved !== null) throw movedTo(this.#location, told.moved);
         if (await this.#lineages.accepts(told)) return told.reading;
       }
@@ -64,14 +65,13 @@ export class PostgresData implements SharedData {
   }
 
   /** A connection may have been cut while nobody looked: a reading is simply made again on another. */
-  async #readOnce(asked: Asked): Promise<Told> {
-    const text = `SELECT kind, a, b, n FROM ${this.#schema}.read_batch($1, $2, $3, $4)`;
-    const query = () => this.pool.query(text, asked.values);
+  async #read(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
+    const query = () => this.pool.query(text, values);
     const { rows } = await query().catch((error) => {
       if (isCut(error)) return query();
       throw error;
     });
-    return toldOf(asked, rows);
+    return rows;
   }
 
   async commit(commit: Commit): Promise<"done" | "changed"> {
@@ -85,7 +85,7 @@ export class PostgresData implements SharedData {
       const end = rows[0]?.[0] ?? "";
       if (end !== "done") return this.#refused(end);
       // It waited for its standby, and was told not to: it is written here, and may be nowhere else.
-      if (isWarned) throw new Failure("it stopped waiting for its standby", "", false);
+      if (isWarned) throw new Failure("it stopped waiting for its standby", "", false, false);
     } catch (error) {
       throw commitFailure(this.#location, error);
     }
@@ -117,8 +117,8 @@ export class PostgresData implements SharedData {
 
   async #number(text: string, values: readonly unknown[]): Promise<number> {
     try {
-      const { rows } = await this.pool.query(text, values);
-      return Number(rows[0]?.[0]);
+      const [row] = await this.#read(text, values);
+      return Number(row?.[0]);
     } catch (error) {
       throw readFailure(this.#location, error);
     }
@@ -127,8 +127,7 @@ export class PostgresData implements SharedData {
   async events(after: number, limit: number): Promise<readonly NumberedEvent[] | null> {
     const text = `SELECT last, count, events FROM ${this.#schema}.read_feed($1, $2)`;
     try {
-      const { rows } = await this.pool.query(text, [after, limit]);
-      const [[last, , begin] = [], ...found] = rows;
+      const [[last, , begin] = [], ...found] = await this.#read(text, [after, limit]);
       this.#lastEvent = Number(last);
       if (after < Number(begin)) return null;
       const events = found.flatMap(([end, count, told]) => {
@@ -173,11 +172,9 @@ export class PostgresData implements SharedData {
   }
 }
 
+/** The connection ended, and not because of the deadline. */
 const isCut = (error: unknown): boolean =>
-  error instanceof Failure &&
-  !error.isCertain &&
-  /^$|^E|^57P|^08/.test(error.code) &&
-  !/within/.test(error.message);
+  error instanceof Failure && !error.isCertain && !error.isOverdue && /^$|^E|^57P|^08/.test(error.code);
 
 const movedTo = (location: string, to: string): StoreError =>
   new StoreError("unavailable", `the data in ${location} was moved to ${to}: point servers there`);

@@ -90,7 +90,7 @@ export class Pool {
       const timer = setTimeout(() => {
         this.#counts.overdue++;
         this.#waiting = this.#waiting.filter((one) => one !== waiting);
-        reject(new Failure("all connections were busy until the deadline", "", true));
+        reject(new Failure("all connections were busy until the deadline", "", true, true));
       }, until - performance.now());
       this.#waiting.push(waiting);
     });

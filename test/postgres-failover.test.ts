@@ -1,0 +1,155 @@
+// A standby takes over. With a synchronous one nothing that was answered is lost; with any other, what was lost never comes again
+// as something else: tokens rise above it, and followers of the feed are told. An old primary that comes back is refused.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { decideAcquire } from "../src/core/acquire.js";
+import { acquireKeys } from "../src/core/heirs.js";
+import { failoverJump, policyDefault } from "../src/core/limits.js";
+import { openPostgres } from "../src/engines/postgres/open.js";
+import type { Store } from "../src/store/store.js";
+import { isStoreError } from "./conformance.js";
+import { Postgres } from "./postgres-lab.js";
+import { Ledger } from "./postgres-ledger.js";
+import { bump, claim, follow, take, until } from "./store-lab.js";
+import { TcpSwitch } from "./tcp-switch.js";
+
+/** A grant as callers get one; returns its token. */
+async function grant(store: Store, name: string, inSpace = "default"): Promise<number> {
+  const wanted = claim(name, { space: inSpace });
+  const { outcome } = await store.transact(acquireKeys(wanted), (view) =>
+    decideAcquire(view, wanted, policyDefault),
+  );
+  return "granted" in outcome ? outcome.granted.lock.token : assert.fail(JSON.stringify(outcome));
+}
+
+async function settled<Result>(attempt: () => Promise<Result>): Promise<Result> {
+  for (const end = performance.now() + 20_000; ; await delay(20))
+    try {
+      return await attempt();
+    } catch (error) {
+      if (performance.now() > end) throw error;
+    }
+}
+
+test("a synchronous standby that takes over under load has everything, and tokens rise", async (t) => {
+  const primary = await Postgres.start();
+  const standby = await Postgres.start({ follows: primary });
+  const port = await TcpSwitch.start(primary.port);
+  try {
+    await primary.database();
+    await primary.sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
+    await primary.sql("SELECT pg_reload_conf()");
+    await until(
+      async () =>
+        (await primary.sql("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'")).length === 1,
+    );
+    const place = primary.url("test_1", port.port);
+    const [one, two] = [await openPostgres(place), await openPostgres(place)];
+    const stores = [one, two];
+    const before = await grant(one, "deploy");
+    const ledger = new Ledger();
+    ledger.start(stores, 8);
+    await ledger.untilDone(20_000);
+    await primary.stop("SIGQUIT");
+    await standby.sql("SELECT pg_promote()");
+    port.turnTo(standby.port);
+    const awayMs = await ledger.untilDone(20_000);
+    t.diagnostic(`back after ${Math.round(awayMs)} ms; ${JSON.stringify(ledger.counts)}`);
+    const token = await settled(() => grant(two, "other"));
+    assert.ok(token > before + failoverJump, `${token} after ${before}`);
+    // Somebody starts the old one again, and a name still leads there.
+    await primary.launch();
+    await ledger.stop();
+    await ledger.check(one);
+    port.turnTo(primary.port);
+    await assert.rejects(bump(one, "a"), /is an old primary: another has taken over/);
+    await assert.rejects(one.ping(), /is an old primary/);
+    port.turnTo(standby.port);
+    await settled(() => bump(one, "a"));
+    for (const store of stores) await store.close();
+  } finally {
+    port.close();
+    await primary.stop();
+    await standby.stop();
+  }
+});
+
+test("what a failover lost never comes again: no token, no version, no place in the feed", async () => {
+  const primary = await Postgres.start();
+  const cable = await TcpSwitch.start(primary.port);
+  const standby = await Postgres.start({ follows: primary, followsAt: cable.port });
+  const port = await TcpSwitch.start(primary.port);
+  try {
+    await primary.database();
+    const place = primary.url("test_1", port.port);
+    const [one, two] = [await openPostgres(place), await openPostgres(place)];
+    const first = await grant(one, "deploy");
+    await grant(one, "in-another", "team-b");
+    await until(
+      async () =>
+        (await primary.sql("SELECT 1 FROM pg_stat_replication WHERE replay_lsn = pg_current_wal_flush_lsn()"))
+          .length === 1,
+    );
+    cable.turnTo(1);
+    const over = new AbortController();
+    const follower = follow(two, await two.head(), over.signal);
+    const lost = [];
+    for (let i = 0; i < 30; i++) lost.push(await grant(one, `lost-${i}`), await bump(one, "counter"));
+    const high = Math.max(first, ...lost);
+    const end = await two.head();
+    while ((await take(follower, 1))[0]?.cursor !== end);
+    const told = follower.next();
+    await primary.stop("SIGQUIT");
+    await standby.sql("SELECT pg_promote()");
+    port.turnTo(standby.port);
+    const again = await settled(() => grant(one, "lost-7"));
+    assert.ok(again > high && again > failoverJump, `${again} after ${high}`);
+    assert.ok(
+      (await settled(() => grant(two, "new", "never-seen"))) > high,
+      "also in a space that nobody knew of",
+    );
+    assert.ok((await settled(() => grant(two, "new", "team-b"))) > high);
+    const { value } = await told;
+    assert.ok("reset" in value, "a follower is told that it may have missed something");
+    await grant(one, "after");
+    assert.ok("event" in ((await take(follower, 1))[0] ?? {}), "and goes on from there");
+    const [resumed] = await take(follow(one, end, over.signal), 1);
+    assert.ok(
+      resumed !== undefined && "reset" in resumed,
+      "and so is who resumes from a place that was lost",
+    );
+    assert.equal((await one.gauges()).failovers_total ?? 0, 1 - ((await two.gauges()).failovers_total ?? 0));
+    over.abort();
+    await one.close();
+    await two.close();
+  } finally {
+    port.close();
+    cable.close();
+    await primary.stop();
+    await standby.stop();
+  }
+});
+
+test("data that was copied to another database is not used as if it were the same", async () => {
+  const server = await Postgres.start();
+  try {
+    const place = await server.database();
+    const store = await openPostgres(place);
+    const before = await grant(store, "a");
+    await server.sql("UPDATE holdfast.state SET system = '123'", [], "test_1");
+    await assert.rejects(bump(store, "b"), isStoreError("unsupported"));
+    await store.close();
+    await assert.rejects(openPostgres(place), /was made on another database and copied here/);
+    await server.sql(
+      "UPDATE holdfast.state SET system = h.system, timeline = -1 FROM holdfast.here() h",
+      [],
+      "test_1",
+    );
+    const again = await openPostgres(place);
+    assert.ok((await grant(again, "b")) > before + failoverJump);
+    await again.close();
+  } finally {
+    await server.stop();
+  }
+});
