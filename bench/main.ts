@@ -20,6 +20,7 @@ import { owner, renew } from "./scenarios/held.js";
 import { hot } from "./scenarios/hot.js";
 import { next } from "./scenarios/next.js";
 import { pair } from "./scenarios/pair.js";
+import { postgres } from "./scenarios/postgres.js";
 import { scale } from "./scenarios/scale.js";
 import { waiters } from "./scenarios/waiters.js";
 
@@ -43,6 +44,7 @@ const SCENARIOS = new Map<string, Scenario>(
     "cli-start": cliStart,
     "git-local": gitLocal,
     etcd,
+    postgres,
   }),
 );
 

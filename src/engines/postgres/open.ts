@@ -12,6 +12,8 @@ import { type PostgresPlace, readUrl } from "./url.js";
 export interface PostgresOptions {
   readonly feedEventsMax?: number;
   readonly feedAgeMaxMs?: number;
+  /** Told what works, and may not be what was meant. */
+  readonly onWarning?: (what: string) => void;
   /** Told when the database fails (what happened) and when it works again (null). */
   readonly onTrouble?: (what: string | null) => void;
 }
@@ -35,7 +37,7 @@ export async function openData(url: string, options: PostgresOptions = {}): Prom
     const warnings = await checkDatabase(pool, place.location);
     await migrate(pool, place.schema, place.location);
     const epoch = await epochOf(pool, place);
-    for (const warning of warnings) options.onTrouble?.(warning);
+    for (const warning of warnings) options.onWarning?.(warning);
     const { feedEventsMax = 100_000, feedAgeMaxMs = 3_600_000, onTrouble } = options;
     return new PostgresData(pool, place, epoch, { feedEventsMax, feedAgeMaxMs }, new Health(onTrouble));
   } catch (error) {
