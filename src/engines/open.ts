@@ -11,6 +11,8 @@ import {
 } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { policyDefault } from "../core/limits.js";
+import type { Source, Target } from "../store/archive.js";
+import { systemClocks } from "../store/clock.js";
 import { makeDirectory } from "../store/directory.js";
 import { type Store, StoreError } from "../store/store.js";
 import type { GitOptions } from "./git/open.js";
@@ -80,6 +82,39 @@ export function findOf(url: string): { isNew: boolean; isEmpty: boolean } {
   if (scheme !== "sqlite") return { isNew: false, isEmpty: false };
   const isThere = existsSync(rest);
   return { isNew: !isThere, isEmpty: isThere && statSync(rest).size === 0 };
+}
+
+/** A store whose data is to be carried elsewhere. Throws `unsupported` if there is none, or if it cannot be. */
+export async function openSource(url: string): Promise<Source> {
+  const [scheme, rest] = split(url);
+  if (scheme === "postgres") return (await import("./postgres/archive.js")).openPostgresSource(url);
+  if (scheme === "etcd") return (await import("./etcd/archive.js")).openEtcdSource(rest);
+  if (scheme === "memory") throw new StoreError("unsupported", notCarried);
+  const path = resolve(rest);
+  if (!existsSync(path))
+    throw new StoreError("unsupported", `there is no data of Holdfast in ${path}: correct --from`);
+  const { SqliteArchive } = await import("./sqlite/archive.js");
+  return new SqliteArchive(path, systemClocks);
+}
+
+/** A store that is to be filled, made if it is not there. */
+export async function openTarget(url: string): Promise<Target> {
+  const [scheme, rest] = split(url);
+  if (scheme === "postgres") return (await import("./postgres/archive.js")).openPostgresTarget(url);
+  if (scheme === "etcd") return (await import("./etcd/archive.js")).openEtcdTarget(rest);
+  if (scheme === "memory") throw new StoreError("unsupported", notCarried);
+  const { SqliteArchive } = await import("./sqlite/archive.js");
+  return new SqliteArchive(resolve(rest), systemClocks);
+}
+
+const notCarried = "memory: keeps nothing that could be carried elsewhere, nor keeps what is carried to it";
+
+/** Two names of one file or one text: the same store, without asking it. */
+export const isSameStore = (one: string, other: string): boolean => placeOf(one) === placeOf(other);
+
+function placeOf(url: string): string {
+  const [scheme, rest] = split(url);
+  return scheme === "sqlite" ? `sqlite:${resolve(rest)}` : url;
 }
 
 export type { Repository } from "./git/repository.js";

@@ -9,15 +9,16 @@ export class Layout {
   readonly clock: string;
   /** The events of the last commit that had any; its history is the feed. */
   readonly feed: string;
+  /** What all index entries begin with. */
+  readonly entries: string;
   readonly #records: string;
-  readonly #entries: string;
 
   constructor(prefix: string) {
     this.meta = `${prefix}m`;
     this.clock = `${prefix}c`;
     this.feed = `${prefix}f`;
     this.#records = `${prefix}r/`;
-    this.#entries = `${prefix}i/`;
+    this.entries = `${prefix}i/`;
   }
 
   record(key: Key): string {
@@ -29,10 +30,10 @@ export class Layout {
   }
 
   entry(index: IndexEntry["index"], sort: string): string {
-    return `${this.#entries}${index}/${sort}`;
+    return `${this.entries}${index}/${sort}`;
   }
 
   sortOf(index: Range["index"], entry: string): string {
-    return entry.slice(this.#entries.length + index.length + 1);
+    return entry.slice(this.entries.length + index.length + 1);
   }
 }

@@ -8,6 +8,7 @@
  * revision never gets smaller: where it has, this is not the cluster that it was.
  */
 import { randomBytes } from "node:crypto";
+import { refuseClosed } from "../../store/archive.js";
 import { StoreError } from "../../store/store.js";
 import type { Cluster } from "./cluster.js";
 import type { Layout } from "./layout.js";
@@ -20,8 +21,10 @@ export interface Meta {
   readonly cluster: string;
   /** By how much the log's number was ahead of the revision when this was written. */
   readonly ahead: number;
-  /** Where the data has gone; null: nowhere. */
+  /** Why the data must not be used, as where it has gone (store/archive.ts); null: it can be. */
   readonly moved: string | null;
+  /** The migration that filled it, if one did. */
+  readonly origin?: string;
 }
 
 export const formatNow = 1;
@@ -70,10 +73,7 @@ export function readMeta({ value, key }: KeyValue): Meta {
   return meta as Meta;
 }
 
-export function refuseMoved({ moved }: Meta): void {
-  if (moved !== null)
-    throw new StoreError("unavailable", `this data was moved to ${moved}: use --store with that`);
-}
+export const refuseMoved = ({ moved }: Meta): void => refuseClosed("etcd", moved);
 
 /** The data's own word, made if there is none. Two that make it at once end up with the same. */
 export async function foundMeta(cluster: Cluster, layout: Layout): Promise<MetaNow> {

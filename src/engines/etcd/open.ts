@@ -53,7 +53,8 @@ export async function openEtcdData(place: EtcdPlace, options: EtcdOptions = {}):
   }
 }
 
-async function settleMeta(
+/** Whose the data is, once that is certain: made if there is none, refused if it was moved, adopted if the cluster is another. */
+export async function settleMeta(
   cluster: Cluster,
   layout: Layout,
   opsMax: number,

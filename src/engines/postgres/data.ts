@@ -1,5 +1,6 @@
 /** Shared data in PostgreSQL: a reading is one statement, a commit one more, and neither outlives its deadline. */
 import type { Ask } from "../../core/decision.js";
+import { refuseClosed } from "../../store/archive.js";
 import { decodeEvents } from "../../store/codec.js";
 import type { NumberedEvent } from "../../store/feed.js";
 import type { Commit, Reading, SharedData, SharedFacts } from "../../store/shared-data.js";
@@ -56,7 +57,7 @@ export class PostgresData implements SharedData {
     try {
       for (;;) {
         const told = toldOf(asked, await this.#read(text, asked.values));
-        if (told.moved !== null) throw movedTo(this.#location, told.moved);
+        refuseClosed(this.#location, told.moved);
         if (await this.#lineages.accepts(told)) return told.reading;
       }
     } catch (error) {
@@ -175,6 +176,3 @@ export class PostgresData implements SharedData {
 /** The connection ended, and not because of the deadline. */
 const isCut = (error: unknown): boolean =>
   error instanceof Failure && !error.isCertain && !error.isOverdue && /^$|^E|^57P|^08/.test(error.code);
-
-const movedTo = (location: string, to: string): StoreError =>
-  new StoreError("unavailable", `the data in ${location} was moved to ${to}: point servers there`);

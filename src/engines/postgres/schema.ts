@@ -21,10 +21,11 @@ const busy = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold
 
 const tablesOf = (schema: string): readonly string[] => [
   // Everything that a commit counts on, in one row. system/timeline: the database that was written to last.
+  // moved: why it must not be used; origin: the migration that filled it (store/archive.ts).
   `CREATE TABLE ${schema}.state (
     one boolean PRIMARY KEY DEFAULT true CHECK (one), epoch text NOT NULL, revision bigint NOT NULL,
     last_event bigint NOT NULL, token_high bigint NOT NULL, system text NOT NULL, timeline bigint NOT NULL,
-    moved text) WITH (${busy})`,
+    moved text, origin text) WITH (${busy})`,
   // Apart from it, so that moving the clock and committing do not wait for one another.
   `CREATE TABLE ${schema}.clock (one boolean PRIMARY KEY DEFAULT true CHECK (one),
     value bigint NOT NULL, wall_at timestamptz NOT NULL) WITH (${busy})`,

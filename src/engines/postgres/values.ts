@@ -11,7 +11,7 @@ const bound = (text: string): string => text.replaceAll("\u0000", "\u0001");
 const canBe = (key: Key): boolean => !key.includes("\u0000");
 
 /** Index and place in it as one text, ordered first by index. */
-const entryOf = (index: string, sort: string): string => `${index}/${bound(sort)}`;
+export const entryOf = (index: string, sort: string): string => `${index}/${bound(sort)}`;
 
 export interface Asked {
   readonly keys: readonly Key[];

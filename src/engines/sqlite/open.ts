@@ -1,11 +1,12 @@
 /** Opening the embedded engine: its options, its directory, its lock. */
-import { closeSync, openSync } from "node:fs";
 import { dirname } from "node:path";
+import { refuseClosed } from "../../store/archive.js";
 import { type Clocks, systemClocks } from "../../store/clock.js";
 import { makeDirectory } from "../../store/directory.js";
 import { refuseStranger } from "./data-file.js";
 import { FileLock } from "./file-lock.js";
 import { refuseStamped } from "./restore.js";
+import { lookAt, makePrivate } from "./schema.js";
 import { SqliteStore } from "./store.js";
 
 export interface SqliteOptions {
@@ -41,8 +42,8 @@ export async function openSqlite(
   let store: SqliteStore | null = null;
   try {
     refuseStamped(path);
-    // Lease ids are secrets: nobody else may read the file, nor its log, which gets the file's mode.
-    closeSync(openSync(path, "a", 0o600));
+    refuseClosed(path, lookAt(path, "moved") as string | null);
+    makePrivate(path);
     store = new SqliteStore({ ...sqliteDefaults, ...options }, lock);
     await store.open();
     return store;

@@ -88,7 +88,8 @@ export function restoreCopy(path: string, options: RestoreOptions): Restored {
   }
 }
 
-function applyLog(database: Database): void {
+/** Everything that is committed is in the tree then. */
+export function applyLog(database: Database): void {
   const put = database.prepare("INSERT OR REPLACE INTO tree (key, value, sum) VALUES (?, ?, ?)");
   const remove = database.prepare("DELETE FROM tree WHERE key = ?");
   let last = Number(getMeta(database, "applied") ?? 0);
@@ -176,19 +177,30 @@ const auditOf = (space: string, now: number, stampedAt: number, options: Restore
   gcAt: now + options.auditRetentionMs,
 });
 
-function* records(database: Database): Generator<{ key: Key; record: AnyRecord }> {
+/** Records with keys above `after`, in order, at most `limit`. */
+export function recordsAfter(
+  database: Database,
+  after: Key,
+  limit: number,
+): { key: Key; record: AnyRecord }[] {
   const prefix = recordLine("");
-  const page = database.prepare(
-    "SELECT key, value, sum FROM tree WHERE key > ? AND key < ? ORDER BY key LIMIT 1000",
-  );
-  for (let after = prefix; ; ) {
-    const rows = page.all(after, "r0");
-    for (const row of rows) {
-      after = String(row.key);
-      const value = verified(after, row.value, row.sum);
-      yield { key: after.slice(prefix.length), record: decodeRecord(value) };
-    }
-    if (rows.length === 0) return;
+  const rows = database
+    .prepare("SELECT key, value, sum FROM tree WHERE key > ? AND key < ? ORDER BY key LIMIT ?")
+    .all(recordLine(after), "r0", limit);
+  return rows.map((row) => {
+    const line = String(row.key);
+    return { key: line.slice(prefix.length), record: decodeRecord(verified(line, row.value, row.sum)) };
+  });
+}
+
+/** All of them, also while they are changed. */
+function* records(database: Database): Generator<{ key: Key; record: AnyRecord }> {
+  for (let after: Key = ""; ; ) {
+    const page = recordsAfter(database, after, 1000);
+    yield* page;
+    const last = page.at(-1);
+    if (last === undefined) return;
+    after = last.key;
   }
 }
 

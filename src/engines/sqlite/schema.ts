@@ -3,7 +3,7 @@
  * program, of a newer Holdfast, or a damaged one.
  */
 import { randomBytes } from "node:crypto";
-import { statSync } from "node:fs";
+import { closeSync, openSync, statSync } from "node:fs";
 import { StoreError } from "../../store/store.js";
 import { type Database, openDatabase } from "./binding.js";
 import { checksum, feedPlace, verified } from "./checksum.js";
@@ -35,8 +35,19 @@ const migrations: readonly ((database: Database) => void)[] = [
 
 export const newEpoch = (): string => randomBytes(6).toString("hex");
 
-/** Facts in `meta`: epoch of the feed, seq up to which `tree` is complete, number of the last event, clock pair, backup stamp. */
-export type MetaKey = "epoch" | "applied" | "last_event" | "engine_at" | "wall_at" | "stamp";
+/**
+ * Facts in `meta`: epoch of the feed, seq up to which `tree` is complete, number of the last event, clock pair, backup stamp; why it
+ * must not be used, and the migration that filled it (store/archive.ts).
+ */
+export type MetaKey =
+  | "epoch"
+  | "applied"
+  | "last_event"
+  | "engine_at"
+  | "wall_at"
+  | "stamp"
+  | "moved"
+  | "origin";
 
 export function getMeta(database: Database, key: MetaKey): string | number | null {
   const row = database.prepare("SELECT value, sum FROM meta WHERE key = ?").get(key);
@@ -48,6 +59,10 @@ export function getMeta(database: Database, key: MetaKey): string | number | nul
 export function setMeta(database: Database, key: MetaKey, value: string | number): void {
   const sum = checksum(key, String(value));
   database.prepare("INSERT OR REPLACE INTO meta (key, value, sum) VALUES (?, ?, ?)").run(key, value, sum);
+}
+
+export function dropMeta(database: Database, key: MetaKey): void {
+  database.prepare("DELETE FROM meta WHERE key = ?").run(key);
 }
 
 const pragma = (database: Database, name: string): unknown =>
@@ -73,8 +88,19 @@ export function prepareSchema(database: Database, path: string): void {
   else migrate(database, version);
 }
 
-/** Looks at a file without changing it: refuses what is not ours or newer, and returns its backup stamp if it has one. */
+/** Lease ids are secrets: nobody else may read the file, nor its log, which gets the file's mode. */
+export function makePrivate(path: string): void {
+  closeSync(openSync(path, "a", 0o600));
+}
+
+/** The stamp of a backup, if the file is one. */
 export function stampOf(path: string): number | null {
+  const stamp = lookAt(path, "stamp");
+  return stamp === null ? null : Number(stamp);
+}
+
+/** Looks at a file without changing it: refuses what is not ours or newer, and returns the fact if it has it. */
+export function lookAt(path: string, key: MetaKey): string | number | null {
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (size === 0) return null;
   // SQLite takes a file of one byte for an empty database and would overwrite it.
@@ -82,8 +108,7 @@ export function stampOf(path: string): number | null {
   let database: Database | null = null;
   try {
     database = openDatabase(path, { readOnly: true });
-    const stamp = identify(database, path) === 0 ? null : getMeta(database, "stamp");
-    return stamp === null ? null : Number(stamp);
+    return identify(database, path) === 0 ? null : getMeta(database, key);
   } catch (error) {
     throw readFailure(path, error);
   } finally {

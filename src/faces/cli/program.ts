@@ -28,6 +28,7 @@ const groups: Readonly<Record<string, () => Promise<Words>>> = {
   serve: () => import("./words/server.js"),
   backup: () => import("./words/server.js"),
   restore: () => import("./words/server.js"),
+  migrate: () => import("./words/server.js"),
   token: () => import("./words/server.js"),
   verify: () => import("./words/server.js"),
 };

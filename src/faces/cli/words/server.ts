@@ -1,4 +1,4 @@
-/** The words of whoever operates a server: serve, backup, restore, token, verify. */
+/** The words of whoever operates a server: serve, backup, restore, migrate, token, verify. */
 import type { Command } from "commander";
 import { CliError, exitCodes } from "../failure.js";
 import { choiceOption, serverOptions } from "./options.js";
@@ -44,6 +44,14 @@ export function declare(program: Command): void {
   // Both set the same option; the last would win without a word.
   const waits = new Set<string>();
   for (const name of ["wait", "no-wait"]) restore.on(`option:${name}`, () => waits.add(name));
+  program
+    .command("migrate")
+    .description("carry all data to another store, and seal the one it was in")
+    .requiredOption("--from <url>", "where the data is: sqlite:FILE, postgres://… or etcd://…")
+    .requiredOption("--to <url>", "where it goes, which must be empty: sqlite:FILE, postgres://… or etcd://…")
+    .option("--json", "print JSON")
+    .addHelpText("after", migrateHelp)
+    .action(async (flags) => (await import("../migrate-command.js")).migrateCommand(flags));
   const token = program
     .command("token")
     .description("make, list and revoke bearer tokens")
@@ -99,3 +107,11 @@ export function declare(program: Command): void {
     .addHelpText("after", "\nExample:\n  holdfast verify --duration 30s --report verify.html\n")
     .action(async (flags) => (await import("../verify-command.js")).verifyCommand(flags));
 }
+
+const migrateHelp = `
+Leases keep their holders, their tokens and the time that is left of them. The source is never used again: servers on it
+answer 503 from then on and refuse to start. A migration that was stopped on the way is run again as it was.
+
+Example:
+  holdfast migrate --from sqlite:/var/lib/holdfast/holdfast.db --to postgres://holdfast:secret@db/holdfast
+`;

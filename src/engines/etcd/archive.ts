@@ -1,0 +1,227 @@
+/**
+ * This engine's data as it is carried to another engine, or from one. The word that keeps servers away stands in the meta key, which every
+ * transaction compares: whoever puts it there stops all others at once, and what is put into a target is put only while it stands.
+ */
+import { randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { indexEntries, type Key } from "../../core/keys.js";
+import {
+  type Arrived,
+  disturbed,
+  type Found,
+  ownPrefixes,
+  type Source,
+  type Stored,
+  type Target,
+} from "../../store/archive.js";
+import { decodeRecord, encodeRecord } from "../../store/codec.js";
+import { StoreError } from "../../store/store.js";
+import { Cluster } from "./cluster.js";
+import { Layout } from "./layout.js";
+import type { KeyValue } from "./messages.js";
+import { foundMeta, type Meta, type MetaNow, readMeta } from "./meta.js";
+import { settleMeta } from "./open.js";
+import { type EtcdPlace, readEtcdUrl } from "./url.js";
+
+/** Changes of one transaction in bytes: well below what etcd takes by default, which is 1.5 MiB. */
+const bytesMax = 512 * 1024;
+/** A clock that stands still for so long is moved by nobody, in ms. */
+const watchMs = 1500;
+/** Leftovers looked at together. */
+const pageKeys = 100;
+
+/** `rest` is what stands behind `etcd:`. Throws `unsupported` if there is no data. */
+export const openEtcdSource = (rest: string): Promise<Source> => open(rest, true);
+
+export const openEtcdTarget = (rest: string): Promise<Target> => open(rest, false);
+
+async function open(rest: string, mustBeThere: boolean): Promise<EtcdArchive> {
+  const place = readEtcdUrl(rest);
+  const { endpoints, user, opsMax, location } = place;
+  const cluster = new Cluster({ endpoints, user, opsMax });
+  const layout = new Layout(place.prefix);
+  try {
+    const { found } = await cluster.look({ reads: [{ key: layout.meta }] });
+    if (found[0]?.[0] === undefined && mustBeThere)
+      throw new StoreError("unsupported", `there is no data of Holdfast in ${location}: correct --from`);
+    const now = await foundMeta(cluster, layout);
+    // What a server does first: a cluster that was restored is made sure of before its data is trusted.
+    const { meta } =
+      now.meta.moved === null ? await settleMeta(cluster, layout, opsMax, () => undefined) : now;
+    return new EtcdArchive(cluster, layout, place, meta.epoch);
+  } catch (error) {
+    cluster.close();
+    throw error;
+  }
+}
+
+export class EtcdArchive implements Source, Target {
+  readonly location: string;
+  readonly #opsMax: number;
+
+  constructor(
+    readonly cluster: Cluster,
+    readonly layout: Layout,
+    { location, opsMax }: EtcdPlace,
+    readonly epoch: string,
+  ) {
+    this.location = location;
+    this.#opsMax = opsMax;
+  }
+
+  async closed(): Promise<string | null> {
+    return (await this.#meta()).meta.moved;
+  }
+
+  async #meta(): Promise<MetaNow> {
+    const found = await this.#one(this.layout.meta);
+    if (found === undefined)
+      throw new StoreError("unavailable", `the data in ${this.location} was removed meanwhile`);
+    return { meta: readMeta(found), revision: found.revision };
+  }
+
+  async #one(key: string): Promise<KeyValue | undefined> {
+    const { found } = await this.cluster.look({ reads: [{ key }] });
+    return found[0]?.[0];
+  }
+
+  async seal(word: string): Promise<string> {
+    for (;;) {
+      const before = await this.#meta();
+      if (before.meta.moved !== null) return before.meta.moved;
+      const sealed: Meta = { ...before.meta, moved: word };
+      if (await this.#change(before.revision, [[this.layout.meta, JSON.stringify(sealed)]])) return word;
+    }
+  }
+
+  async clock(): Promise<number> {
+    const value = Number((await this.#one(this.layout.clock))?.value);
+    if (!Number.isSafeInteger(value))
+      throw new StoreError("corrupt", `there is no clock in ${this.location}`);
+    return value;
+  }
+
+  async page(after: Key, limit: number): Promise<readonly Stored[]> {
+    const rows = await this.#range(
+      after === "" ? this.layout.record("") : `${this.layout.record(after)}\u0000`,
+      beyond(this.layout.record("")),
+      limit,
+    );
+    return rows.map(({ key, value }) => ({ key: this.layout.keyOf(key), record: decodeRecord(value) }));
+  }
+
+  async #range(key: string, end: string, limit: number): Promise<readonly KeyValue[]> {
+    if (key >= end) return [];
+    const { found } = await this.cluster.look({ reads: [{ key, end, limit }] });
+    return found[0] ?? [];
+  }
+
+  async look(): Promise<Found> {
+    const { meta } = await this.#meta();
+    const first = async (from: string, to: string): Promise<KeyValue | undefined> =>
+      (await this.#range(from, to, 1))[0];
+    let from = this.layout.record("");
+    const end = beyond(from);
+    let [occupant, own]: (KeyValue | undefined)[] = [];
+    for (const prefix of ownPrefixes.map((prefix) => this.layout.record(prefix))) {
+      occupant ??= await first(from, prefix);
+      own ??= await first(prefix, beyond(prefix));
+      from = beyond(prefix);
+    }
+    occupant ??= await first(from, end);
+    return {
+      closed: meta.moved,
+      origin: meta.origin ?? null,
+      occupant: occupant === undefined ? null : this.layout.keyOf(occupant.key),
+      isServed: own !== undefined && (await this.#isServed()),
+    };
+  }
+
+  /** What a server leaves behind when it is killed looks like one that runs; but only those that run move the clock. */
+  async #isServed(): Promise<boolean> {
+    const before = await this.clock();
+    await delay(watchMs);
+    return (await this.clock()) !== before;
+  }
+
+  async begin(word: string): Promise<void> {
+    const { meta, revision } = await this.#meta();
+    if (meta.moved !== null) throw disturbed(this.location);
+    for (const all of [this.layout.record(""), this.layout.entries]) await this.#clear(revision, all);
+    const begun: Meta = { ...meta, moved: word };
+    if (!(await this.#change(revision, [[this.layout.meta, JSON.stringify(begun)]])))
+      throw disturbed(this.location);
+  }
+
+  async #clear(revision: number, prefix: string): Promise<void> {
+    for (;;) {
+      const rows = await this.#range(prefix, beyond(prefix), pageKeys);
+      if (rows.length === 0) return;
+      if (
+        !(await this.#change(
+          revision,
+          rows.map(({ key }) => [key, null]),
+        ))
+      )
+        throw disturbed(this.location);
+    }
+  }
+
+  async put(word: string, records: readonly Stored[]): Promise<void> {
+    const { meta, revision } = await this.#meta();
+    if (meta.moved !== word) throw disturbed(this.location);
+    for (const changes of this.#batches(records))
+      if (!(await this.#change(revision, changes))) throw disturbed(this.location);
+  }
+
+  /** As much in each as one transaction takes. A record and its entries may be apart: nobody looks before the end. */
+  *#batches(records: readonly Stored[]): Generator<(readonly [string, string])[]> {
+    let batch: (readonly [string, string])[] = [];
+    let bytes = 0;
+    for (const { key, record } of records) {
+      const changes = [
+        [this.layout.record(key), encodeRecord(record)] as const,
+        ...indexEntries(key, record).map(({ index, sort }) => [this.layout.entry(index, sort), key] as const),
+      ];
+      for (const change of changes) {
+        const size = Buffer.byteLength(change[0]) + Buffer.byteLength(change[1]);
+        if (batch.length > 0 && (batch.length === this.#opsMax || bytes + size > bytesMax)) {
+          yield batch;
+          [batch, bytes] = [[], 0];
+        }
+        batch.push(change);
+        bytes += size;
+      }
+    }
+    if (batch.length > 0) yield batch;
+  }
+
+  async finish(word: string, { clock }: Arrived): Promise<void> {
+    const { meta, revision } = await this.#meta();
+    if (meta.moved !== word) throw disturbed(this.location);
+    const finished: Meta = { ...meta, moved: null, origin: word, epoch: randomBytes(6).toString("hex") };
+    const changes = [
+      [this.layout.clock, String(clock)],
+      [this.layout.meta, JSON.stringify(finished)],
+    ] as const;
+    if (!(await this.#change(revision, changes))) throw disturbed(this.location);
+  }
+
+  /** If the meta key is still the one that was looked at. */
+  async #change(revision: number, changes: readonly (readonly [string, string | null])[]): Promise<boolean> {
+    const { succeeded } = await this.cluster.change({
+      compare: [{ key: this.layout.meta, revision }],
+      changes: new Map(changes),
+      reads: [],
+      otherwise: [],
+    });
+    return succeeded;
+  }
+
+  async close(): Promise<void> {
+    this.cluster.close();
+  }
+}
+
+/** The first key after all that begin with a prefix that ends with a slash. */
+const beyond = (prefix: string): string => `${prefix.slice(0, -1)}0`;

@@ -1,0 +1,199 @@
+// What `holdfast migrate` refuses, before it has changed anything: names of stores that are none, places that are not empty or in use, data
+// that has gone elsewhere. And what stays true when several of it run at once, or one is killed at any moment.
+import assert from "node:assert/strict";
+import { copyFileSync, existsSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { type EtcdLab, startEtcd } from "./etcd-lab.js";
+import { acquire, everything, killedAfter, killedAt, migrate, steps, worker } from "./migrate-lab.js";
+import { Postgres, password } from "./postgres-lab.js";
+import { adminToken, call, type Server, startServer, temporaryDir } from "./server.js";
+import { type Ended, holdfast } from "./system-program.js";
+
+let postgres: Postgres;
+let etcd: EtcdLab;
+/** A stopped server's data. */
+let seeded: string;
+
+before(async () => {
+  [postgres, etcd] = await Promise.all([Postgres.start(), startEtcd()]);
+  const server = await startServer();
+  for (const name of ["one", "two", "three"]) await acquire(server, name, { ttl_seconds: 3600 });
+  await server.stop();
+  seeded = join(server.dataDir, "holdfast.db");
+});
+after(async () => {
+  await Promise.all([postgres.stop(), etcd.stop()]);
+});
+
+const start = (store: string): Promise<Server> => startServer({ args: ["--store", store] });
+const newFile = (): string => `sqlite:${join(temporaryDir("holdfast-migrate-"), "holdfast.db")}`;
+
+/** A copy of the data: what is sealed is sealed for ever. */
+function copied(): string {
+  const store = newFile();
+  copyFileSync(seeded, store.slice("sqlite:".length));
+  return store;
+}
+
+function refused({ code, text }: Ended, wanted: number, why: RegExp): void {
+  assert.equal(code, wanted, text);
+  assert.match(text, why);
+  assert.doesNotMatch(text, new RegExp(password));
+}
+
+/** It was not touched: a server works on it. */
+async function inUse(store: string): Promise<void> {
+  const server = await start(store);
+  assert.equal((await call(server, "GET", "/locks/one", { token: worker })).status, 200);
+  await server.stop();
+}
+
+describe("names", () => {
+  const file = "sqlite:/tmp/nowhere/at/all.db";
+  const rows: [from: string, to: string, code: number, why: RegExp][] = [
+    ["memory:", file, 2, /--from: memory: keeps nothing/],
+    [file, "memory:", 2, /--to: memory: keeps nothing/],
+    ["git:/srv/repo.git", file, 2, /locks in a git repository are not carried/],
+    [file, "https://example.org/repo.git", 2, /locks in a git repository are not carried/],
+    ["mysql://me:secret-word@db/x", file, 2, /--from mysql:\/\/me:…@db\/x is no store: use sqlite:FILE/],
+    [file, "sqlite:/tmp/nowhere/at/../at/all.db", 2, /name the same store/],
+    [file, "etcd://127.0.0.1:1", 3, /there is no data of Holdfast in \/tmp\/nowhere\/at\/all.db/],
+    ["postgres://me:secret-word@127.0.0.1:1/x", file, 5, /cannot be reached/],
+    ["postgres://me:secret-word@127.0.0.1/x?sslmod=1", file, 3, /sslmod is no setting/],
+  ];
+  for (const [from, to, code, why] of rows)
+    test(`${from} to ${to}`, async () => {
+      const ended = await migrate(from, to);
+      refused(ended, code, why);
+      assert.doesNotMatch(ended.text, /secret-word/);
+      assert.ok(!existsSync("/tmp/nowhere"));
+    });
+
+  test("a flag that is missing", async () => {
+    refused(await holdfast(["migrate", "--from", "sqlite:x"]), 2, /'--to <url>' not specified/);
+  });
+});
+
+test("a source without data is left without", async () => {
+  const [database, prefix] = [await postgres.database(), etcd.url()];
+  for (const from of [database, prefix])
+    refused(await migrate(from, newFile()), 3, /there is no data of Holdfast/);
+  const [found] = await postgres.sql("SELECT to_regnamespace('holdfast')::text AS schema", [], "test_1");
+  assert.equal(found?.["schema"], null);
+  assert.equal(etcd.ctl("get", "--prefix", "--keys-only", "t").trim(), "");
+});
+
+test("a target that is not empty", async () => {
+  for (const to of [newFile(), await postgres.database(), etcd.url()]) {
+    const server = await start(to);
+    await acquire(server, "there", { ttl_seconds: 60 });
+    await server.stop();
+    const from = copied();
+    refused(
+      await migrate(from, to),
+      4,
+      /is not empty \(it has \w+ records\): name an empty place\. Nothing was changed/,
+    );
+    await inUse(from);
+  }
+});
+
+test("a file that a server has, and a backup", async () => {
+  const from = copied();
+  const server = await start(from);
+  refused(await migrate(from, newFile()), 5, /is in use by another Holdfast process/);
+  refused(await migrate(copied(), from), 5, /is in use by another Holdfast process/);
+  const backup = join(temporaryDir("holdfast-migrate-"), "backup.db");
+  const env = { HOLDFAST_TOKEN: adminToken };
+  assert.equal((await holdfast(["backup", backup, "--server", server.url], { env })).code, 0);
+  await server.stop();
+  refused(await migrate(`sqlite:${backup}`, newFile()), 3, /is a backup that was not restored/);
+});
+
+test("a database with a server on it, and one whose server was killed", async () => {
+  for (const to of [await postgres.database(), etcd.url()]) {
+    const from = copied();
+    const server = await start(to);
+    refused(await migrate(from, to), 4, /a server is running on .*: stop it first/);
+    server.kill("SIGKILL");
+    await server.exited;
+    const { code, text } = await migrate(from, to);
+    assert.equal(code, 0, text);
+    await inUse(to);
+  }
+});
+
+test("a place where another migration is under way, and data that has gone elsewhere", async () => {
+  for (const to of [newFile(), await postgres.database(), etcd.url()]) {
+    const from = copied();
+    const { isReached } = await killedAt(from, to, steps[2]);
+    assert.ok(isReached);
+    const started = await holdfast(["serve", "--store", to, "--port", "0"], {
+      cwd: temporaryDir("holdfast-migrate-"),
+    });
+    refused(
+      started,
+      5,
+      /is not complete: a migration into it has not ended; run the same holdfast migrate again/,
+    );
+    refused(await migrate(to, newFile()), 5, /is not complete/);
+    const stranger = newFile();
+    copyFileSync(await strangerData(), stranger.slice("sqlite:".length));
+    refused(await migrate(stranger, to), 4, /holds part of other data, from a migration that has not ended/);
+    assert.equal((await migrate(from, to)).code, 0);
+    refused(await migrate(from, newFile()), 4, /was moved to .* before, and .* is not where that was begun/);
+    const back = await migrate(to, from);
+    refused(back, 5, /was moved to .*: point servers there/);
+    await inUse(to);
+  }
+});
+
+/** Data of its own, not a copy of what all others begin with. */
+async function strangerData(): Promise<string> {
+  const server = await startServer();
+  await server.stop();
+  return join(server.dataDir, "holdfast.db");
+}
+
+test("what else opens a sealed file", async () => {
+  const from = copied();
+  assert.equal((await migrate(from, newFile())).code, 0);
+  const dir = from.slice("sqlite:".length, -"/holdfast.db".length);
+  for (const words of [
+    ["token", "list"],
+    ["backup", join(dir, "copy.db")],
+  ])
+    refused(await holdfast([...words, "--data", dir]), 5, /was moved to .*: point servers there/);
+});
+
+test("of two migrations to two places one moves the data", async () => {
+  const from = await postgres.database();
+  assert.equal((await migrate(copied(), from)).code, 0);
+  const places = [await postgres.database(), etcd.url()];
+  const ended = await Promise.all(places.map((to) => migrate(from, to)));
+  assert.deepEqual(ended.map(({ code }) => code).sort(), [0, 4], ended.map(({ text }) => text).join("\n"));
+  for (const [i, to] of places.entries())
+    if (ended[i]?.code === 0) await inUse(to);
+    else assert.deepEqual(await everything(to), [], "nothing was put there");
+});
+
+test("the same migration twice at once, and killed at any moment, ends in the same place", async (t) => {
+  const seedNumber = Number(process.env["MIGRATE_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
+  t.diagnostic(`MIGRATE_SEED=${seedNumber}`);
+  let state = seedNumber;
+  const random = (): number => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
+    return state / 0x7fffffff;
+  };
+  const from = await postgres.database();
+  assert.equal((await migrate(copied(), from)).code, 0);
+  const to = etcd.url();
+  for (let i = 0; i < 10; i++) await killedAfter(from, to, 100 + random() * 500);
+  const ended = await Promise.all([migrate(from, to), migrate(from, to)]);
+  for (const { code, text } of ended)
+    assert.ok(code === 0 || /another migration into .* has ended/.test(text), text);
+  assert.ok(ended.some(({ code }) => code === 0));
+  assert.deepEqual(await everything(to), await everything(from));
+  await inUse(to);
+});
