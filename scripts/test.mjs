@@ -20,7 +20,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const UNIT = { folder: "dist/src", concurrency: 2, fileTimeoutMs: 3 * 60_000 };
 const SYSTEM = { folder: "dist/test", concurrency: 2, fileTimeoutMs: 15 * 60_000 };
 const ALONE =
-  /^dist\/test\/(cli-(git-)?(run|hold)|client|etcd-(?!contract)|evidence\/|git-(cost|guard|holders|lost|races)|history\/speed|http-(limits|waiting)|postgres-(?!conformance|pgbouncer|start)|security\/load|sim\/|sqlite-(size|faults)|system-(?!backup|cli|secrets|start|tls)|verify)/;
+  /^dist\/test\/(cli-(git-)?(run|hold)|client|etcd-(?!contract)|evidence\/|git-(cost|guard|holders|lost|races)|history\/speed|http-(limits|waiting)|migrate|postgres-(?!conformance|pgbouncer|start)|security\/load|sim\/|sqlite-(size|faults)|system-(?!backup|cli|secrets|start|tls)|verify)/;
 
 // Debian packages that whole-system tests use, and what shows that one is there: a command of the same name, unless said otherwise.
 const SYSTEM_PACKAGES = {
@@ -30,11 +30,14 @@ const SYSTEM_PACKAGES = {
   "etcd-server": () => isOnPath("etcd"),
   faketime: null,
   git: null,
+  haproxy: () => existsSync("/usr/sbin/haproxy"),
   jq: null,
+  nginx: () => existsSync("/usr/sbin/nginx"),
   openssl: null,
   pgbouncer: () => existsSync("/usr/sbin/pgbouncer"),
   postgresql: () => isIn("/usr/lib/postgresql", (version) => `${version}/bin/postgres`),
   strace: null,
+  systemd: () => isOnPath("systemd-analyze"),
 };
 // While it says no, packages that bring a service do not start it: tests start their own.
 const SERVICE_POLICY = "/usr/sbin/policy-rc.d";
