@@ -4,13 +4,14 @@
 //   npm test -- lease tidy    only files whose path contains one of the words
 // Every leaf test counts once and the lint counts as one test. A skipped or todo test is a failure, and so is a
 // test file that crashes, overruns its time, or holds no test.
-import { spawnSync } from "node:child_process";
-import { accessSync, constants, existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { delimiter, join, relative } from "node:path";
+import { readdirSync } from "node:fs";
+import { join, relative } from "node:path";
 import { Readable } from "node:stream";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { fileURLToPath } from "node:url";
+import { command } from "./command.mjs";
+import { allPackages, haveSystemPackages } from "./system-packages.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -21,26 +22,6 @@ const UNIT = { folder: "dist/src", concurrency: 2, fileTimeoutMs: 3 * 60_000 };
 const SYSTEM = { folder: "dist/test", concurrency: 2, fileTimeoutMs: 15 * 60_000 };
 const ALONE =
   /^dist\/test\/(cli-(git-)?(run|hold)|client|etcd-(?!contract)|evidence\/|git-(cost|guard|holders|lost|races)|history\/speed|http-(limits|waiting)|migrate|postgres-(?!conformance|pgbouncer|start)|security\/load|sim\/|sqlite-(size|faults)|system-(?!backup|cli|secrets|start|tls)|verify)/;
-
-// Debian packages that whole-system tests use, and what shows that one is there: a command of the same name, unless said otherwise.
-const SYSTEM_PACKAGES = {
-  chromium: null,
-  curl: null,
-  "etcd-client": () => isOnPath("etcdctl"),
-  "etcd-server": () => isOnPath("etcd"),
-  faketime: null,
-  git: null,
-  haproxy: () => existsSync("/usr/sbin/haproxy"),
-  jq: null,
-  nginx: () => existsSync("/usr/sbin/nginx"),
-  openssl: null,
-  pgbouncer: () => existsSync("/usr/sbin/pgbouncer"),
-  postgresql: () => isIn("/usr/lib/postgresql", (version) => `${version}/bin/postgres`),
-  strace: null,
-  systemd: () => isOnPath("systemd-analyze"),
-};
-// While it says no, packages that bring a service do not start it: tests start their own.
-const SERVICE_POLICY = "/usr/sbin/policy-rc.d";
 
 const tally = { passed: 0, failed: 0 };
 const failures = [];
@@ -60,7 +41,10 @@ async function main(args) {
   const unitFiles = testFiles(UNIT.folder, words);
   const systemFiles = options.includes("--unit") ? [] : testFiles(SYSTEM.folder, words);
   if (unitFiles.length + systemFiles.length === 0) return fail(`no test file matches: ${words.join(" ")}`);
-  if (systemFiles.length > 0 && !haveSystemPackages()) return;
+  if (systemFiles.length > 0) {
+    const missing = haveSystemPackages(allPackages, "Whole-system tests need them");
+    if (missing !== null) return fail(`${missing}\n  or run only the unit tests: npm run test:unit`);
+  }
 
   const linted = command("lint", "node_modules/.bin/biome", ["check", "."]);
   count(linted, "biome check . (npm run format repairs most of it)");
@@ -128,18 +112,6 @@ function fail(reason) {
   count(false, reason);
 }
 
-/** Runs a step with its output shown; true when it ended with 0. */
-function command(title, file, args, env = {}) {
-  console.log(`> ${title}: ${[file, ...args].join(" ").replace(`${process.execPath} `, "node ")}`);
-  const { status, error } = spawnSync(file, args, {
-    cwd: root,
-    stdio: "inherit",
-    env: { ...process.env, ...env },
-  });
-  if (error) console.log(error.message);
-  return status === 0;
-}
-
 function testFiles(folder, words) {
   return readdirSync(join(root, folder), { recursive: true })
     .map((name) => join(folder, name))
@@ -147,62 +119,4 @@ function testFiles(folder, words) {
     .filter((name) => words.length === 0 || words.some((word) => name.includes(word)))
     .sort()
     .map((name) => join(root, name));
-}
-
-/** Installs what is missing where this user may; otherwise says what to do, counts a failure, returns false. */
-function haveSystemPackages() {
-  const missing = () =>
-    Object.entries(SYSTEM_PACKAGES).flatMap(([name, isThere]) =>
-      (isThere === null ? isOnPath(name) : isThere()) ? [] : [name],
-    );
-  const wanted = missing();
-  if (wanted.length === 0) return true;
-  if (process.getuid?.() === 0 && isOnPath("apt-get")) withoutServices(() => install(wanted));
-  const still = missing();
-  if (still.length === 0) return true;
-  fail(
-    `missing system packages: ${still.join(", ")}. Whole-system tests need them (Linux). Install them with\n` +
-      `    sudo apt-get update && sudo apt-get install -y ${still.join(" ")}\n` +
-      "  or run only the unit tests: npm run test:unit",
-  );
-  return false;
-}
-
-function install(packages) {
-  const noninteractive = { DEBIAN_FRONTEND: "noninteractive" };
-  command("system packages", "apt-get", ["update", "-q"], noninteractive);
-  command(
-    "system packages",
-    "apt-get",
-    ["install", "-qy", "--no-install-recommends", ...packages],
-    noninteractive,
-  );
-}
-
-function withoutServices(body) {
-  const isOurs = !existsSync(SERVICE_POLICY);
-  if (isOurs) writeFileSync(SERVICE_POLICY, "#!/bin/sh\nexit 101\n", { mode: 0o755 });
-  try {
-    body();
-  } finally {
-    if (isOurs) rmSync(SERVICE_POLICY, { force: true });
-  }
-}
-
-/** Whether one of the folders in a folder holds the file. */
-function isIn(folder, file) {
-  return existsSync(folder) && readdirSync(folder).some((name) => existsSync(join(folder, file(name))));
-}
-
-function isOnPath(name) {
-  return (process.env.PATH ?? "").split(delimiter).some((folder) => {
-    const file = join(folder, name);
-    if (folder === "" || !existsSync(file)) return false;
-    try {
-      accessSync(file, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
 }

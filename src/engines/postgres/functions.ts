@@ -5,7 +5,8 @@
  */
 
 /** Planned for tables of any size: a plan made when they were empty must not be kept while they grow. */
-const planned = "SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan";
+const planned =
+  "SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan";
 
 /** How long a commit waits for those before it, in ms: well below a call's deadline, so that the answer is certain. */
 const lockMs = 3000;
