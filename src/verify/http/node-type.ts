@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { graphStatuses } from "../node-calls.js";
-import { sleep } from "./clock.js";
+import { monotonicMs, sleep } from "./clock.js";
 import type { Exchange, Heard } from "./exchange.js";
 import type { Principal } from "./lab.js";
 
@@ -21,8 +21,8 @@ const rules = {
 };
 
 const timeoutMs = 5000;
-/** Somebody else changes the policy, or the service restarts. */
-const triesMax = 40;
+/** Somebody else changes the policy, the service restarts, or its disk is full: it is asked again for so long, in ms. */
+const patienceMs = 20_000;
 const pauseMs = 150;
 /** In ms: who wants more is not asked again in time. */
 const silenceMaxMs = 5000;
@@ -48,7 +48,7 @@ async function change(
   to: (types: Policy["types"]) => Policy["types"],
 ): Promise<void> {
   let last = "";
-  for (let tries = 0; tries < triesMax; tries++) {
+  for (const until = monotonicMs() + patienceMs; monotonicMs() < until; ) {
     const heard = await exchange.ask(bearer, { method: "GET", path: "/v1/policy" }, { timeoutMs });
     const policy = policyIn(heard);
     let askedMs = askedFor(heard);

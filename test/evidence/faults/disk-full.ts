@@ -4,8 +4,11 @@ import { smallDisk } from "../../system-small-disk.js";
 import { isFull, writesWereRefused } from "../proofs.js";
 import { again, between, type Fault, firstOf, now, sleep } from "./fault.js";
 
-/** Holds some seconds of log. */
-const diskBytes = 8 * 2 ** 20;
+/**
+ * Several times what the server's own log can grow to before it is copied away (16 MiB): with less it takes the last byte
+ * itself, and then nothing that the fault takes back makes room.
+ */
+const diskBytes = 64 * 2 ** 20;
 
 export const diskFull: Fault = {
   name: "disk-full",
