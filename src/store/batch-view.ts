@@ -2,11 +2,11 @@
  * What the decisions of one batch see: a reading of the shared data, and over it what those before them in the batch have
  * written. Each view remembers what its decision relied on, to be compared when the batch is committed.
  */
-import type { Range, RangeRow, View, Write } from "../core/decision.js";
+import type { Decided, Range, RangeRow, View, Write } from "../core/decision.js";
 import type { Key } from "../core/keys.js";
 import type { AnyRecord } from "../core/records.js";
 import { Ordered } from "./ordered.js";
-import type { Guarded, Reading } from "./shared-data.js";
+import type { Commit, Guarded, Reading } from "./shared-data.js";
 
 /** Rows read beyond what was asked for: as many may be taken by earlier decisions of a batch before a later one lacks any. */
 export const rowsAhead = 16;
@@ -100,4 +100,25 @@ export class BatchView implements View {
     const rows = last === undefined ? read : read.filter(({ sort }) => sort <= last);
     this.guarded.push({ index, from, to: last === undefined ? to : `${last}\u0000`, rows });
   }
+}
+
+/** A key that was read anew within a batch has one version, and ranges of the same name one guard that covers most. */
+export function commitOf(
+  pending: readonly { readonly view: BatchView; readonly decided: Decided<unknown> }[],
+  { revision, clock }: Reading,
+): Commit {
+  const versions = new Map<Key, number>();
+  const guarded = new Map<string, Guarded>();
+  for (const { view } of pending) {
+    for (const [key, version] of view.versions) versions.set(key, version);
+    for (const guard of view.guarded) guarded.set(`${guard.index} ${guard.from} ${guard.to}`, guard);
+  }
+  return {
+    revision,
+    clock,
+    versions,
+    guarded: [...guarded.values()],
+    writes: pending.flatMap(({ decided }) => decided.writes),
+    events: pending.flatMap(({ decided }) => decided.events),
+  };
 }

@@ -7,11 +7,12 @@ import type { Ask, Decide, Decided, Range, RangeRow, View } from "../core/decisi
 import type { Key } from "../core/keys.js";
 import { roundsMax } from "../core/limits.js";
 import { BatchRoom } from "./batch-room.js";
-import { BatchView, Overlay, rangeName, rowsAhead, Stale } from "./batch-view.js";
+import { BatchView, commitOf, Overlay, rangeName, rowsAhead, Stale } from "./batch-view.js";
 import { type Clocks, systemClocks, systemTimer, type Timer } from "./clock.js";
 import { cursorOf, follow } from "./feed.js";
+import { Gathering } from "./gathering.js";
 import { clockLagMs, SharedClock } from "./shared-clock.js";
-import type { Guarded, Reading, SharedData } from "./shared-data.js";
+import type { Reading, SharedData } from "./shared-data.js";
 import { SharedFeed } from "./shared-feed.js";
 import {
   type Change,
@@ -60,6 +61,9 @@ export class SharedStore implements Store {
   readonly #anchors = new WallAnchors();
   #asked: Call[] = [];
   readonly #lanes = new Set<Key>();
+  readonly #gathering = new Gathering();
+  /** Some of those asked were decided before. */
+  #hasAgain = false;
   #flying = 0;
   #isScheduled = false;
   #isClosed = false;
@@ -146,6 +150,7 @@ export class SharedStore implements Store {
   /** All that arrive in this turn of the event loop go together. */
   #schedule(): void {
     if (this.#isScheduled || this.#flying >= this.data.facts.lanesMax) return;
+    if (this.#gathering.isFor(this.#asked.length)) return;
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
@@ -161,8 +166,13 @@ export class SharedStore implements Store {
     }
     this.#flying++;
     for (const { lane } of calls) if (lane !== undefined) this.#lanes.add(lane);
+    const began = this.clocks.monotonic();
     void this.#run(calls).finally(() => {
       this.#flying--;
+      // Not when no more can come, and nobody waits for others who is to be decided anew.
+      const answered = this.#isClosed || this.#hasAgain ? 0 : calls.length;
+      const tookMs = this.clocks.monotonic() - began;
+      this.#gathering.begin(answered, tookMs, this.#asked.length, () => this.#schedule());
       for (const { lane } of calls) if (lane !== undefined) this.#lanes.delete(lane);
       if (this.#asked.length > 0) this.#schedule();
       else if (this.#flying === 0) this.#idle?.();
@@ -180,6 +190,7 @@ export class SharedStore implements Store {
         taken.push(call);
       else left.push(call);
     this.#asked = left;
+    this.#hasAgain = false;
     return taken;
   }
 
@@ -285,6 +296,7 @@ export class SharedStore implements Store {
     const isLate = ({ until }: Call): boolean => now > until;
     for (const { reject } of calls.filter(isLate))
       reject(new StoreError("contended", "others kept changing the same records: try again"));
+    this.#hasAgain ||= calls.length > 0;
     this.#asked.unshift(...calls.filter((call) => !isLate(call)));
   }
 
@@ -372,24 +384,6 @@ function asksOf(calls: readonly Call[]) {
     for (const [name, range] of ranges) yield [name, reading.ranges.get(range) ?? []];
   };
   return { asks, named };
-}
-
-/** A key that was read anew within a batch has one version, and ranges of the same name one guard that covers most. */
-function commitOf(pending: readonly Pending[], { revision, clock }: Reading) {
-  const versions = new Map<Key, number>();
-  const guarded = new Map<string, Guarded>();
-  for (const { view } of pending) {
-    for (const [key, version] of view.versions) versions.set(key, version);
-    for (const guard of view.guarded) guarded.set(`${guard.index} ${guard.from} ${guard.to}`, guard);
-  }
-  return {
-    revision,
-    clock,
-    versions,
-    guarded: [...guarded.values()],
-    writes: pending.flatMap(({ decided }) => decided.writes),
-    events: pending.flatMap(({ decided }) => decided.events),
-  };
 }
 
 /** Those before it took their time: the data hardly answers, or not at all. */
