@@ -19,6 +19,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { Client } from "pg";
+import type { SmallDisk } from "./postgres-disk.js";
 import { freePort } from "./server.js";
 
 const readyWithinMs = 60_000;
@@ -29,8 +30,8 @@ export interface PostgresSettings {
   readonly settings?: Readonly<Record<string, string | number>>;
   /** Of the server's environment. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Where the data goes instead of a temporary folder; must exist and be empty. */
-  readonly dataDir?: string;
+  /** On a file system of its own, of so many bytes, that a test can fill. */
+  readonly disk?: SmallDisk;
   /** A standby that follows this one. */
   readonly follows?: Postgres;
   /** Where it finds that one, if not at its own port. */
@@ -57,8 +58,15 @@ export function unprivileged(command: string, args: readonly string[]): [string,
 export function ownFolder(name: string): string {
   const folder = mkdtempSync(join(tmpdir(), `holdfast-${name}-`));
   giveAway(folder);
-  process.once("exit", () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+  if (folders.size === 0) process.once("exit", removeFolders);
+  folders.add(folder);
   return folder;
+}
+
+const folders = new Set<string>();
+
+function removeFolders(): void {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 }
 
 export function giveAway(path: string): void {
@@ -66,6 +74,9 @@ export function giveAway(path: string): void {
   const id = (flag: string): number => Number(execFileSync("id", [flag, "postgres"], { encoding: "utf8" }));
   chownSync(path, id("-u"), id("-g"));
 }
+
+const within = (disk: SmallDisk | undefined, command: [string, string[]]): [string, string[]] =>
+  disk === undefined ? command : disk.within(command);
 
 export class Postgres {
   #child: ChildProcess | null = null;
@@ -75,10 +86,13 @@ export class Postgres {
     readonly dir: string,
     readonly port: number,
     readonly env: Readonly<Record<string, string>>,
+    readonly disk: SmallDisk | undefined,
   ) {}
 
   static async start(options: PostgresSettings = {}): Promise<Postgres> {
-    const dir = options.dataDir ?? ownFolder("postgres");
+    const { disk } = options;
+    const dir = disk?.folder ?? ownFolder("postgres");
+    const seen = disk?.seenAs(dir) ?? dir;
     const data = join(dir, "data");
     const port = await freePort();
     const bin = postgresBin();
@@ -95,7 +109,7 @@ export class Postgres {
         "-E",
         "UTF8",
       ]);
-      await run(...made, { env: { ...process.env, LC_ALL: "C.UTF-8" } });
+      await run(...within(disk, made), { env: { ...process.env, LC_ALL: "C.UTF-8" } });
     } else {
       const from = `host=127.0.0.1 port=${options.followsAt ?? follows.port} user=postgres application_name=standby`;
       const copied = unprivileged(join(bin, "pg_basebackup"), [
@@ -122,14 +136,14 @@ export class Postgres {
       ...options.settings,
     };
     if (follows === undefined) {
-      const file = join(data, "pg_hba.conf");
+      const file = join(seen, "data", "pg_hba.conf");
       const rules =
         "host all postgres 127.0.0.1/32 trust\nhost replication postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
       writeFileSync(file, rules);
     }
     const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
-    appendFileSync(join(data, "postgresql.conf"), lines.join(""));
-    const server = new Postgres(dir, port, options.env ?? {});
+    appendFileSync(join(seen, "data", "postgresql.conf"), lines.join(""));
+    const server = new Postgres(dir, port, options.env ?? {}, disk);
     await server.launch();
     if (follows === undefined) await server.sql(`CREATE ROLE holdfast LOGIN PASSWORD '${password}'`);
     return server;
@@ -137,6 +151,10 @@ export class Postgres {
 
   get pid(): number {
     return this.#child?.pid ?? 0;
+  }
+
+  get hasEnded(): boolean {
+    return this.#child === null || this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
   get log(): string {
@@ -149,7 +167,7 @@ export class Postgres {
     // Set only once it is that user: what a library leaves behind must be that user's, too.
     const settings = Object.entries(this.env).map(([name, value]) => `${name}=${value}`);
     const program = [join(postgresBin(), "postgres"), "-D", join(this.dir, "data")];
-    const [command, args] = unprivileged("env", [...settings, ...program]);
+    const [command, args] = within(this.disk, unprivileged("env", [...settings, ...program]));
     this.#child = spawn(command, args, { stdio: ["ignore", log, log] });
     closeSync(log);
     for (const until = performance.now() + readyWithinMs; ; await delay(20)) {
@@ -168,7 +186,7 @@ export class Postgres {
   /** SIGINT cuts connections and stops in order; SIGQUIT is as good as a crash. */
   async stop(signal: "SIGINT" | "SIGQUIT" = "SIGQUIT"): Promise<void> {
     const child = this.#child;
-    if (child === null || child.exitCode !== null) return;
+    if (child === null || this.hasEnded) return;
     const gone = once(child, "exit");
     child.kill(signal);
     await gone;
