@@ -2,26 +2,35 @@
 // call each. It measures by turns, a second or two each, so that a change of the machine's own speed meets both: what
 // the server can do, by a closed loop over some of the connections; and what it does when calls come at several times
 // that rate over all of them, whatever becomes of those before. Prints what came back.
-import { constants, setPriority } from "node:os";
+import { readFileSync } from "node:fs";
 import { Connection } from "../../bench/connection.js";
 
 export interface OverloadJob {
   readonly port: number;
+  /** The server's process. */
+  readonly pid: number;
   readonly bearer: string;
-  /** In the closed loop, and in all. */
+  /** In the closed loop. */
   readonly peakConnections: number;
-  readonly connections: number;
+  /** In all: as many as the server answers in this time at its best, in ms, within bounds. */
+  readonly backlogMs: number;
+  readonly connectionsMin: number;
+  readonly connectionsMax: number;
   /** Times the rate of the closed loop before. */
   readonly factor: number;
   readonly rounds: number;
-  /** Of one measurement, and what is left out at its beginning. */
-  readonly phaseMs: number;
-  readonly settleMs: number;
+  /** What is left out at the beginning of a measurement, and how long it then lasts, in ms. */
+  readonly peakMs: readonly [settle: number, measure: number];
+  readonly overloadMs: readonly [settle: number, measure: number];
   readonly prefix: string;
 }
 
 export interface Counts {
   readonly elapsedMs: number;
+  /** Of the server's main thread, which reads, decides and answers. */
+  readonly processorMs: number;
+  /** For how long it was ready to run and others had the cores. */
+  readonly robbedMs: number;
   /** Calls that were due. */
   readonly offered: number;
   readonly acquired: number;
@@ -33,8 +42,10 @@ export interface Counts {
 }
 
 export interface Overloaded {
-  readonly peak: Counts;
-  readonly overload: Counts;
+  readonly connections: number;
+  /** One more than of the others: each overload lies between two. */
+  readonly peaks: readonly Counts[];
+  readonly overloads: readonly Counts[];
 }
 
 /** Fewer than the usual listen backlog of 511, so that no SYN is dropped and retried a second later. */
@@ -43,6 +54,7 @@ const tickMs = 5;
 
 const job = JSON.parse(process.argv[2] ?? "") as OverloadJob;
 const counts = { offered: 0, acquired: 0, refused: 0, other: 0, unsent: 0 };
+let connections = 0;
 /** A connection that has its reply: the closed loop sends the next call, the open one keeps it for later. */
 let onIdle: (connection: Connection) => void = (connection) => idle.push(connection);
 const idle: Connection[] = [];
@@ -59,6 +71,13 @@ function send(connection: Connection): void {
   connection.send(`POST /locks/${job.prefix}${next++}${tail}`);
 }
 
+/** Opens as many more, each with a call: one that was never used is cut off after a while. */
+async function openAll(count: number): Promise<void> {
+  for (let from = 0; from < count; from += openingMax)
+    await Promise.all(Array.from({ length: Math.min(openingMax, count - from) }, open));
+  await drained();
+}
+
 async function open(): Promise<void> {
   const connection: Connection = await Connection.open(job.port, {
     onReply: (status, text) => {
@@ -71,23 +90,34 @@ async function open(): Promise<void> {
       throw new Error(`the server closed a connection: ${reason}`);
     },
   });
-  idle.push(connection);
+  connections++;
+  send(connection);
 }
 
 /** Resolves when every connection has its reply. */
 async function drained(): Promise<void> {
   onIdle = (connection) => idle.push(connection);
-  while (idle.length < job.connections) await pause(tickMs);
+  while (idle.length < connections) await pause(tickMs);
+}
+
+/** What the system says about the server's main thread, since it began. */
+function scheduled(): { readonly processorMs: number; readonly robbedMs: number } {
+  const text = readFileSync(`/proc/${job.pid}/task/${job.pid}/schedstat`, "latin1");
+  const [ranNs = 0, waitedNs = 0] = text.split(" ").map(Number);
+  return { processorMs: ranNs / 1e6, robbedMs: waitedNs / 1e6 };
 }
 
 /** What comes back from now on, without the beginning. */
-async function measured(): Promise<Counts> {
-  await pause(job.settleMs);
-  const [before, from] = [{ ...counts }, performance.now()];
-  await pause(job.phaseMs);
+async function measured([settleMs, measureMs]: readonly [number, number]): Promise<Counts> {
+  await pause(settleMs);
+  const [before, from, { processorMs, robbedMs }] = [{ ...counts }, performance.now(), scheduled()];
+  await pause(measureMs);
   const since = (what: keyof typeof counts): number => counts[what] - before[what];
+  const at = scheduled();
   return {
     elapsedMs: performance.now() - from,
+    processorMs: at.processorMs - processorMs,
+    robbedMs: at.robbedMs - robbedMs,
     offered: since("offered"),
     acquired: since("acquired"),
     refused: since("refused"),
@@ -102,7 +132,7 @@ async function closedLoop(): Promise<Counts> {
     send(connection);
   };
   for (const connection of idle.splice(-job.peakConnections)) onIdle(connection);
-  const result = await measured();
+  const result = await measured(job.peakMs);
   await drained();
   return result;
 }
@@ -118,35 +148,27 @@ async function openLoop(perMs: number): Promise<Counts> {
       else send(connection);
     }
   }, tickMs);
-  const result = await measured();
+  const result = await measured(job.overloadMs);
   clearInterval(ticking);
   await drained();
   return result;
 }
 
-const sum = (all: readonly Counts[]): Counts => {
-  const total = (what: keyof Counts): number => all.reduce((so, one) => so + one[what], 0);
-  return {
-    elapsedMs: total("elapsedMs"),
-    offered: total("offered"),
-    acquired: total("acquired"),
-    refused: total("refused"),
-    other: total("other"),
-    unsent: total("unsent"),
-  };
-};
+const perMs = ({ acquired, elapsedMs }: Counts): number => acquired / elapsedMs;
 
-// Five times the calls cost this process five times the work. On a machine with few cores it must not take that from the
-// server: other machines' callers would not either.
-setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
-for (let from = 0; from < job.connections; from += openingMax)
-  await Promise.all(Array.from({ length: Math.min(openingMax, job.connections - from) }, open));
+await openAll(job.peakConnections);
 await closedLoop(); // a new process is slow at first
-const [peaks, overloads]: [Counts[], Counts[]] = [[], []];
+const fastest = perMs(await closedLoop());
+const wanted = Math.round(
+  Math.min(job.connectionsMax, Math.max(job.connectionsMin, job.backlogMs * fastest)),
+);
+await openAll(wanted - connections);
+const [peaks, overloads]: [Counts[], Counts[]] = [[await closedLoop()], []];
 for (let round = 0; round < job.rounds; round++) {
-  const peak = await closedLoop();
-  peaks.push(peak);
-  overloads.push(await openLoop((job.factor * peak.acquired) / peak.elapsedMs));
+  const [before] = peaks.slice(-1);
+  if (before === undefined) throw new Error("no peak was measured");
+  overloads.push(await openLoop(job.factor * perMs(before)));
+  peaks.push(await closedLoop());
 }
-const overloaded: Overloaded = { peak: sum(peaks), overload: sum(overloads) };
+const overloaded: Overloaded = { connections, peaks, overloads };
 process.stdout.write(`${JSON.stringify(overloaded)}\n`, () => process.exit(0));

@@ -10,7 +10,8 @@ export interface GateLimits {
   readonly lagMaxMs: Readonly<Record<Load, number>>;
   /**
    * How long one turn of the event loop may work before those that arrive in the same turn are refused, in ms. A
-   * renewal that arrives meanwhile waits for about two turns, so this is what keeps short leases alive.
+   * renewal that arrives meanwhile waits for about two turns, so this is what keeps short leases alive. It also bounds how
+   * many are in work at once: with thousands each costs a quarter more than with hundreds.
    */
   readonly turnMaxMs: Readonly<Record<Load, number>>;
 }
@@ -21,7 +22,7 @@ export interface GateLimits {
  */
 export const timeLimits = (busyMs: number): Pick<GateLimits, "lagMaxMs" | "turnMaxMs"> => ({
   lagMaxMs: { look: 0.75 * busyMs, take: 1.5 * busyMs, keep: 25 * busyMs, operate: 50 * busyMs },
-  turnMaxMs: { look: 0.5 * busyMs, take: busyMs, keep: 25 * busyMs, operate: 50 * busyMs },
+  turnMaxMs: { look: 0.25 * busyMs, take: 0.5 * busyMs, keep: 25 * busyMs, operate: 50 * busyMs },
 });
 
 /** 200 ms: a renewal then takes well under a second, and a lease of two seconds lives through any load. */

@@ -15,6 +15,7 @@ import { onDeparture } from "./departure.js";
 import { answerTo } from "./failures.js";
 import { Gate } from "./gate.js";
 import type { GateLimits } from "./gate-limits.js";
+import { HeldBack } from "./held-back.js";
 import * as jobs from "./jobs.js";
 import * as locks from "./locks.js";
 import { Metrics } from "./metrics.js";
@@ -43,8 +44,6 @@ export interface HttpOptions {
   readonly logger: Logger;
 }
 
-/** How long a refusal for lack of room is held back: bounds how often a caller without patience can ask. */
-const busyMs = 200;
 export interface HttpFace {
   readonly app: FastifyInstance;
   /** From now on /ready says so, waiters and streams are told to come back. */
@@ -288,6 +287,7 @@ function answerTheRest(
       ),
     );
   };
+  const heldBack = new HeldBack();
   app.setNotFoundHandler(answerUnknown);
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const { routeId } = request.routeOptions.config as { routeId?: RouteId };
@@ -297,7 +297,7 @@ function answerTheRest(
     const answer = isNodeRequest(request) ? inNodeWords(plain) : plain;
     if (request.gateContext !== null) leaveWork(gate, request.gateContext);
     if (routeId !== undefined) metrics.record(routeId, answer.status, 0);
-    if (error instanceof Busy) setTimeout(send, busyMs, reply, answer);
+    if (error instanceof Busy) heldBack.add(() => send(reply, answer));
     else send(reply, answer);
   });
 }
