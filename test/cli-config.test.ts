@@ -113,7 +113,7 @@ describe("a token", () => {
         /config\.toml was not used: it belongs to http:\/\/mine\.example there/,
       ],
       [["token", "list", "--server", url], both, 1, /was not used/],
-      [["verify", "--url", url], both, 1, /was not used/],
+      [["verify", "--url", url], both, 2, /was not used/],
       [
         ["backup", join(empty, "x.db"), "--server", url],
         { ...none, HOLDFAST_URL: "http://mine.example", HOLDFAST_ADMIN_TOKEN: secret },
