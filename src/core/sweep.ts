@@ -105,7 +105,8 @@ export function decideClean(view: View, policy: Policy, from = "", limit = range
     const range: Range = {
       index: "gc",
       from,
-      to: sortableInstant(draft.now),
+      // Not by `now`, which is another one in every round where several servers share a clock: so would the range be.
+      to: sortableInstant(draft.earliest),
       limit: Math.min(limit, draft.rowsMax),
     };
     const rows = draft.range(range);

@@ -42,7 +42,6 @@ export class Overlay {
 }
 
 export class BatchView implements View {
-  readonly earliest: number;
   readonly isShared = true;
   readonly versions = new Map<Key, number>();
   readonly guarded: Guarded[] = [];
@@ -56,9 +55,8 @@ export class BatchView implements View {
     readonly overlay: Overlay,
     readonly room: NonNullable<View["room"]>,
     readonly now: number,
-  ) {
-    this.earliest = reading.clock;
-  }
+    readonly earliest: number,
+  ) {}
 
   get<R extends AnyRecord>(key: Key<R>): R | null | undefined {
     const written = this.overlay.get(key);

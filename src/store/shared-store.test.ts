@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import { conformance, isStoreError } from "../../test/conformance.js";
 import { SharedMemory, SharedMemoryData } from "../../test/shared-memory.js";
 import { bump, drafting, held, put, putLock, space, TurnedClocks, tokenOf } from "../../test/store-lab.js";
 import { lockKey } from "../core/keys.js";
+import { policyDefault } from "../core/limits.js";
+import { decideClean, decideSweep } from "../core/sweep.js";
 import { clockLagMs } from "./shared-clock.js";
 import { SharedStore } from "./shared-store.js";
 
@@ -112,6 +115,26 @@ test("a call whose turn does not come is refused for certain, though nothing ans
   letGo();
   assert.equal(await first, 1);
   await refused;
+  await store.close();
+});
+
+test("a step over what is due asks for the same range in every round, though the clock moves on", async () => {
+  class SlowData extends SharedMemoryData {
+    override async read(asks: Parameters<SharedMemoryData["read"]>[0]) {
+      await delay(120); // longer than the clock stands still
+      return super.read(asks);
+    }
+  }
+  const data = new SlowData(new SharedMemory());
+  const store = new SharedStore(data);
+  await store.open();
+  for (const name of ["a", "b"]) await putLock(store, held(name, 1, { dueAt: 5 }));
+  const before = data.reads.length;
+  const sweep = await store.transact([], (view) => decideSweep(view, policyDefault));
+  assert.equal(sweep.settled, 2);
+  const clean = await store.transact([], (view) => decideClean(view, policyDefault));
+  assert.equal(clean.removed, 0);
+  assert.ok(data.reads.length - before <= 6, `${data.reads.length - before} readings`);
   await store.close();
 });
 

@@ -3,11 +3,12 @@
  * them need is read at one moment, they are decided one after the other, each seeing what those before it wrote, and what they
  * decided is committed in one step if nothing that they relied on has changed since. If something has, they are decided anew.
  */
-import type { Ask, Decide, Decided, Range, RangeRow, View } from "../core/decision.js";
+import type { Decide, Decided, Range, RangeRow } from "../core/decision.js";
 import type { Key } from "../core/keys.js";
 import { roundsMax } from "../core/limits.js";
+import { asksOf, type Call, type Pending } from "./batch.js";
 import { BatchRoom } from "./batch-room.js";
-import { BatchView, commitOf, Overlay, rangeName, rowsAhead, Stale } from "./batch-view.js";
+import { BatchView, commitOf, Overlay, rangeName, Stale } from "./batch-view.js";
 import { type Clocks, systemClocks, systemTimer, type Timer } from "./clock.js";
 import { cursorOf, follow } from "./feed.js";
 import { Gathering } from "./gathering.js";
@@ -31,28 +32,6 @@ const callsMax = 256;
 const reliesLeast = 8;
 /** How long a call is decided anew while others keep changing what it relies on, in ms. */
 const contendMaxMs = 10_000;
-
-interface Call {
-  readonly decide: Decide<unknown>;
-  readonly signal: AbortSignal | undefined;
-  readonly resolve: (reply: unknown) => void;
-  readonly reject: (error: unknown) => void;
-  /** Everything it asked for so far. */
-  readonly keys: Set<Key>;
-  readonly ranges: Map<string, Range>;
-  /** The name that it is about: calls about the same one are not put into two batches at once. */
-  readonly lane: Key | undefined;
-  readonly until: number;
-  rounds: number;
-  /** What it is told that it may rely on and change. */
-  room: NonNullable<View["room"]>;
-}
-
-interface Pending {
-  readonly call: Call;
-  readonly view: BatchView;
-  readonly decided: Decided<unknown>;
-}
 
 export class SharedStore implements Store {
   readonly facts: StoreFacts;
@@ -141,6 +120,7 @@ export class SharedStore implements Store {
         lane: keys[0],
         until: this.clocks.monotonic() + contendMaxMs,
         rounds: 0,
+        earliest: null,
         room: { relies: this.data.facts.comparesMax, changes: this.data.facts.changesMax },
       } as Call);
       this.#schedule();
@@ -208,7 +188,7 @@ export class SharedStore implements Store {
       if (end === "too large") return this.#smaller(pending);
       if (end === "changed") {
         this.#counts.conflicts++;
-        this.#again(pending.map(({ call }) => call));
+        this.#again(pending.map(({ call }) => Object.assign(call, { rounds: 0, earliest: null })));
         return;
       }
       this.#callsMax = Math.min(callsMax, this.#callsMax * 2);
@@ -233,7 +213,9 @@ export class SharedStore implements Store {
     const room = new BatchRoom(this.data.facts.changesMax, this.data.facts.comparesMax);
     for (const call of calls) {
       this.#counts.calls++;
-      const view = new BatchView(reading, ranges, overlay, call.room, this.#clock.now());
+      const earliest = Math.min(call.earliest ?? reading.clock, reading.clock);
+      call.earliest = earliest;
+      const view = new BatchView(reading, ranges, overlay, call.room, this.#clock.now(), earliest);
       const decided = this.#decide(call, view, later);
       if (decided === null) continue;
       const isQuiet = decided.writes.length === 0 && decided.events.length === 0;
@@ -368,22 +350,6 @@ export class SharedStore implements Store {
     this.#feed.close();
     await this.data.close();
   }
-}
-
-/** What the calls need, each thing once, and how the ranges are found in what was read. */
-function asksOf(calls: readonly Call[]) {
-  const keys = new Set<Key>();
-  const ranges = new Map<string, Range>();
-  for (const call of calls) {
-    for (const key of call.keys) keys.add(key);
-    for (const [name, range] of call.ranges)
-      if (!ranges.has(name)) ranges.set(name, { ...range, limit: range.limit + rowsAhead });
-  }
-  const asks: Ask[] = [...keys.add(anchorsKey), ...ranges.values()];
-  const named = function* (reading: Reading): Generator<[string, readonly RangeRow[]]> {
-    for (const [name, range] of ranges) yield [name, reading.ranges.get(range) ?? []];
-  };
-  return { asks, named };
 }
 
 /** Those before it took their time: the data hardly answers, or not at all. */
