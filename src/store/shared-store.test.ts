@@ -182,8 +182,9 @@ test("many that take from the front of one index at once each get another row", 
 
 test("the shared clock never runs faster than time, whoever moves it, and a decision sees its interval", async () => {
   const memory = new SharedMemory();
-  const stores = [await open(memory), await open(memory), await open(memory)];
+  // Before anybody has seen it: a move covers the time since then.
   const begun = { value: memory.clock, at: performance.now() };
+  const stores = [await open(memory), await open(memory), await open(memory)];
   while (memory.ticks.length < 12) await bump(stores[0]?.store ?? assert.fail(), "a");
   const all = [begun, ...memory.ticks];
   for (const [i, later] of all.entries())
