@@ -11,12 +11,16 @@ const planned =
 /** How long a commit waits for those before it, in ms: well below a call's deadline, so that the answer is certain. */
 const lockMs = 3000;
 
-/** Which database this is, and how often it was taken over from another: fails on a standby that only follows. */
+/**
+ * Which database this is, and how often it was taken over from another: fails on a standby that only follows. Not in plain SQL,
+ * which would be planned at every call.
+ */
 const here = (schema: string): string => `
-CREATE FUNCTION ${schema}.here(OUT system text, OUT timeline bigint) LANGUAGE sql VOLATILE AS $$
-  SELECT (SELECT system_identifier::text FROM pg_control_system()),
-    ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint
-$$`;
+CREATE FUNCTION ${schema}.here(OUT system text, OUT timeline bigint) LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  SELECT c.system_identifier::text INTO STRICT system FROM pg_control_system() c;
+  timeline := ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint;
+END $$`;
 
 /**
  * Rows of four kinds: 0 what the database was when it was written to last and what it is now, with the revision; 1 where the
