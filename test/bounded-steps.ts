@@ -8,7 +8,7 @@ import { Leases } from "../src/service/leases.js";
 import { Nodes } from "../src/service/nodes.js";
 import type { Store } from "../src/store/store.js";
 import { isStoreError } from "./conformance.js";
-import { claim, space, until } from "./store-lab.js";
+import { claim, free, putLock, space, until } from "./store-lab.js";
 
 const limits = { waitersMax: 500, waitersPerNameMax: 500, waitersPerPrincipalMax: 500, ticketMs: 10_000 };
 const policy = { ...policyDefault, recordRetentionMs: 1_000, requestRetentionMs: 1_000 };
@@ -168,6 +168,8 @@ function graph(on: On): void {
 
   on("what is one step for good and does not fit is refused in words", async (leases) => {
     const deep = `path:${Array.from({ length: 120 }, () => "d").join("/")}`;
+    for (let end = deep.indexOf("/"); end > 0; end = deep.indexOf("/", end + 1))
+      await putLock(leases.store, free(deep.slice(0, end), 1));
     const step = leases.acquire(claim(deep), null);
     await assert.rejects(step, isStoreError("unsupported"));
     assert.ok("granted" in (await leases.acquire(claim("path:d/d"), null)).outcome);

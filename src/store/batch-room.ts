@@ -14,15 +14,24 @@ export class BatchRoom {
     readonly comparesMax: number,
   ) {}
 
-  /** Takes as much as the decision needs; false, and takes nothing, if there is not so much left. */
-  take({ writes }: Pick<Decided<unknown>, "writes">, view: Pick<BatchView, "versions" | "guarded">): boolean {
+  /**
+   * Takes as much as the decision needs; false, and takes nothing, if there is not so much left. `absentSpans`: so many comparisons
+   * stand for all records that were not there.
+   */
+  take(
+    { writes }: Pick<Decided<unknown>, "writes">,
+    view: Pick<BatchView, "versions" | "guarded">,
+    absentSpans?: number,
+  ): boolean {
     const changed = new Set<string>();
     for (const { key, add, drop } of writes) {
       changed.add(key);
       for (const { index, sort } of add) changed.add(`${index} ${sort}`);
       for (const { index, sort } of drop) changed.add(`${index} ${sort}`);
     }
-    const relied = new Set<string>(view.versions.keys());
+    const relied = new Set<string>();
+    for (const [key, version] of view.versions) if (version > 0 || absentSpans === undefined) relied.add(key);
+    for (let span = 0; span < (absentSpans ?? 0); span++) relied.add(`span ${span}`);
     for (const { index, from, to, rows } of view.guarded) {
       relied.add(`${index} ${from} ${to}`);
       // Where the record is compared, its entry need not be.

@@ -50,6 +50,11 @@ export interface SharedFacts {
   readonly changesMax: number;
   /** Most records, ranges and rows that one commit can compare. */
   readonly comparesMax: number;
+  /**
+   * Records that were not there can be compared as a few spans instead of each, at the price that others which change in between
+   * count as well. Done only for a step that does not fit otherwise.
+   */
+  readonly absentSpans?: number;
   /** Commits under way at once. */
   readonly lanesMax: number;
 }

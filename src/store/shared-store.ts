@@ -223,7 +223,7 @@ export class SharedStore implements Store {
         call.resolve(decided.reply);
         continue;
       }
-      if (room.take(decided, view)) {
+      if (room.take(decided, view) || (pending.length === 0 && this.#fitsAlone(decided, view))) {
         overlay.apply(decided.writes);
         pending.push({ call, view, decided });
       } else if (pending.length > 0) later.push(call);
@@ -231,6 +231,12 @@ export class SharedStore implements Store {
     }
     this.#again(later);
     return pending;
+  }
+
+  #fitsAlone(decided: Decided<unknown>, view: BatchView): boolean {
+    const { changesMax, comparesMax, absentSpans } = this.data.facts;
+    const isPossible = absentSpans !== undefined;
+    return isPossible && new BatchRoom(changesMax, comparesMax).take(decided, view, absentSpans);
   }
 
   /** It does not fit alone: a step that works through many takes fewer when it may rely on less. */

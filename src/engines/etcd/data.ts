@@ -27,6 +27,7 @@ import {
   type TxnResult,
 } from "./messages.js";
 import { isSameCluster, type Meta, type MetaNow, readMeta, refuseMoved } from "./meta.js";
+import { spansOf } from "./spans.js";
 
 export interface DataOptions {
   readonly location: string;
@@ -35,6 +36,8 @@ export interface DataOptions {
   readonly lanesMax: number;
 }
 
+/** The ancestors of a deep path are one span; those of several names at once a few. */
+const absentSpans = 8;
 /** How often a reading in several parts is begun anew because its revision was compacted on the way. */
 const readTriesMax = 3;
 
@@ -60,6 +63,7 @@ export class EtcdData implements SharedData {
       location,
       changesMax: changes - 1,
       comparesMax: comparisons - 1,
+      absentSpans,
       lanesMax,
     };
     this.#feed = new EtcdFeed(cluster, layout.feed, meta.revision, failed);
@@ -181,8 +185,16 @@ export class EtcdData implements SharedData {
 
   #comparisons({ versions, guarded, revision }: Commit): Comparison[] {
     const compare: Comparison[] = [{ key: this.layout.meta, revision: this.#meta.revision }];
-    for (const [key, version] of versions) compare.push({ key: this.layout.record(key), revision: version });
+    const absent: string[] = [];
+    for (const [key, version] of versions)
+      if (version === 0) absent.push(this.layout.record(key));
+      else compare.push({ key: this.layout.record(key), revision: version });
     for (const guard of guarded) compare.push(...this.#guard(guard, versions, revision));
+    const left = capacityOf(this.options.opsMax).comparisons - compare.length;
+    if (absent.length <= left) for (const key of absent) compare.push({ key, revision: 0 });
+    else
+      for (const { first, last } of spansOf(absent, left))
+        compare.push({ key: first, end: `${last}\u0000`, revisionBelow: revision + 1 });
     return compare;
   }
 
