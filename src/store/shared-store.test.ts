@@ -196,7 +196,8 @@ test("the shared clock never runs faster than time, whoever moves it, and a deci
     writes: [],
     events: [],
   }));
-  assert.equal(seen, clockLagMs);
+  // By as much more as has passed since the clock was seen to move.
+  assert.ok(seen >= clockLagMs && seen <= 2 * clockLagMs, `${seen} ms`);
   for (const { store } of stores) await store.close();
 });
 
