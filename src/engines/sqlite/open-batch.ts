@@ -24,6 +24,11 @@ export class OpenBatch {
   events: FeedEvent[] = [];
   waiting: Waiting[] = [];
   constructor(readonly seq: number) {}
+
+  /** Resolves when it is durable, or is certain not to be. */
+  passed(): Promise<unknown> {
+    return new Promise((resolve) => this.waiting.push({ reply: null, resolve, reject: resolve }));
+  }
 }
 
 /** The log's lines end at line breaks and the library's texts at NUL: a key with either would become another. */

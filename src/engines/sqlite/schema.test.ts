@@ -31,7 +31,8 @@ import {
 import { lockKey } from "../../core/keys.js";
 import { StoreError, type StoreErrorKind } from "../../store/store.js";
 import { openDatabase } from "./binding.js";
-import { makeDurable, schemaVersion } from "./schema.js";
+import { checksum, logPlace } from "./checksum.js";
+import { getMeta, makeDurable, schemaVersion } from "./schema.js";
 import type { SqliteStore } from "./store.js";
 
 const hash = (path: string): string => createHash("sha256").update(readFileSync(path)).digest("hex");
@@ -256,6 +257,38 @@ test("a byte that changed in the file is noticed, or changes nothing", async (t)
     for (const end of ["", "-wal", "-shm"]) rmSync(`${damaged}${end}`, { force: true });
   }
   assert.ok(noticed > 10, `${noticed} of 40 noticed`);
+});
+
+test("a batch of the log that has another number, or is gone, is missed", async (t) => {
+  const dir = scratch(t);
+  const path = await dataFile(dir);
+  // As a crash leaves it, before any of this is in the tree.
+  const database = openDatabase(path);
+  const applied = Number(getMeta(database, "applied"));
+  const add = database.prepare(
+    "INSERT INTO log (seq, engine_at, wall_at, writes, sum) VALUES (?, 0, 0, ?, ?)",
+  );
+  const writes = "r/lock/default/job-1\n\n";
+  for (const seq of [applied + 1, applied + 2, applied + 3])
+    add.run(seq, writes, checksum(logPlace(seq, 0, 0), writes));
+  database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  database.close();
+  const damages = [
+    "UPDATE log SET seq = -1099511627776 WHERE seq = (SELECT min(seq) FROM log)",
+    "UPDATE log SET seq = 0 WHERE seq = (SELECT min(seq) FROM log)",
+    "DELETE FROM log WHERE seq = (SELECT min(seq) FROM log)",
+    "DELETE FROM log WHERE seq = (SELECT min(seq) + 1 FROM log)",
+  ];
+  for (const damage of damages) {
+    const damaged = join(dir, "damaged.db");
+    copyFileSync(path, damaged);
+    edit(damaged, damage);
+    await refused(damaged, "corrupt", /damaged/).catch((error) => assert.fail(`${damage}: ${error}`));
+    rmSync(damaged);
+  }
+  const store = await openSqlite({ path });
+  assert.equal(await tokenOf(store, "job-1"), 0);
+  await store.close();
 });
 
 test("a row that changes behind a running store is not believed, and the store goes on", async (t) => {

@@ -7,6 +7,8 @@ import { conformance, isStoreError, type OpenHandles } from "../../../test/confo
 import { openSqlite } from "../../../test/sqlite-lab.js";
 import { bump, held, put, putLock, scratch, space, tokenOf, until } from "../../../test/store-lab.js";
 import { lockKey } from "../../core/keys.js";
+import { openDatabase } from "./binding.js";
+import { checksum, logPlace } from "./checksum.js";
 import type { SqliteOptions } from "./open.js";
 import type { SqliteStore } from "./store.js";
 
@@ -122,6 +124,29 @@ test("text that looks like the log's own marks is only text", async (t) => {
     store = await openSqlite({ path });
   }
   await store.close();
+});
+
+test("batches that the tree has, but that were not dropped from the log yet, are not read again", async (t) => {
+  const path = join(scratch(t), "data.db");
+  let store = await openSqlite({ path });
+  await putLock(store, held("job", 1));
+  await until(async () => (await gauge(store, "applied_seq")) === 1);
+  assert.equal(await bump(store, "job"), 2);
+  await store.close();
+  // As if the first batch had stayed behind: its value of the name is older than the tree's.
+  const database = openDatabase(path);
+  const writes = "r/lock/default/job\n\n";
+  database
+    .prepare("INSERT INTO log (seq, engine_at, wall_at, writes, sum) VALUES (1, 0, 0, ?, ?)")
+    .run(writes, checksum(logPlace(1, 0, 0), writes));
+  database.close();
+  store = await openSqlite({ path });
+  assert.equal(await tokenOf(store, "job"), 2);
+  assert.equal(await bump(store, "job"), 3);
+  await store.close();
+  const closed = openDatabase(path);
+  assert.deepEqual(closed.prepare("SELECT seq FROM log").all(), []);
+  closed.close();
 });
 
 test("closing finishes what was asked before", async (t) => {

@@ -211,7 +211,12 @@ export class SqliteStore implements Store {
     this.#backlogBytes = backlogBytes;
     this.#reader?.refresh();
     this.#recent.forgetEntries(seq);
-    this.#recent.forgetRecords(seq, this.#options.cacheRecordsMax);
+    this.#forgetRecords();
+  }
+
+  #forgetRecords(): void {
+    const isMore = this.#recent.forgetRecords(this.#appliedSeq, this.#options.cacheRecordsMax);
+    if (isMore) setImmediate(() => this.#forgetRecords());
   }
 
   /** A commit failed, or the file is in trouble: nothing that is in memory can be trusted any more. */
@@ -359,7 +364,7 @@ export class SqliteStore implements Store {
   /** Finishes what is on its way and takes nothing new. */
   async #close(): Promise<void> {
     this.#decideAll();
-    while (this.#flying !== null && this.#state === "open") await passed(this.#flying);
+    while (this.#flying !== null && this.#state === "open") await this.#flying.passed();
     this.#state = "closed";
     clearInterval(this.#ticker);
     clearTimeout(this.#reopenTimer);
@@ -390,7 +395,3 @@ export class SqliteStore implements Store {
       : new StoreError("unavailable", this.#trouble);
   }
 }
-
-/** Resolves when the batch is durable, or is certain not to be. */
-const passed = (batch: OpenBatch): Promise<unknown> =>
-  new Promise((resolve) => batch.waiting.push({ reply: null, resolve, reject: resolve }));

@@ -24,7 +24,7 @@ class Layers {
   readonly reader: Reader;
   readonly recent = new Ordered();
   readonly cache = new ReadCache(3);
-  backlog = new Backlog();
+  backlog = new Backlog(0);
   log: { seq: number; writes: string }[] = [];
   lastSeq = 0;
   appliedSeq = 0;
@@ -60,7 +60,7 @@ class Layers {
           .prepare("INSERT OR REPLACE INTO tree VALUES (?, ?, ?)")
           .run(key, value, checksum(key, value));
     this.database.exec("COMMIT");
-    this.appliedSeq = this.backlog.appliedSeq(this.lastSeq);
+    this.appliedSeq = this.backlog.appliedSeq;
     this.log = this.log.filter(({ seq }) => seq > this.appliedSeq);
     if (hear) this.hear();
   }
@@ -76,7 +76,7 @@ class Layers {
     this.reader.refresh();
     this.recent.clear();
     this.cache.clear();
-    this.backlog = new Backlog();
+    this.backlog = new Backlog(this.appliedSeq);
     for (const { seq, writes } of this.log) {
       this.backlog.add(seq, writes);
       for (const [key, value] of fromLines(writes)) this.recent.ingest(parseLine(key, value), seq);
@@ -86,7 +86,7 @@ class Layers {
   empty(): void {
     this.reader.refresh();
     this.database.exec("DELETE FROM tree");
-    this.backlog = new Backlog();
+    this.backlog = new Backlog(0);
     this.log = [];
     this.recent.clear();
     this.cache.clear();

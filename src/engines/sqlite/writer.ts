@@ -10,7 +10,7 @@ import { Backlog } from "./backlog.js";
 import { type Database, openDatabase } from "./binding.js";
 import { checksum, feedPlace, logPlace, verified } from "./checksum.js";
 import type { Batch, FromWriter, Opened, ToWriter, WriterOptions } from "./messages.js";
-import { checkIntact, getMeta, makeDurable, prepareSchema, readFailure, setMeta } from "./schema.js";
+import { checkIntact, damaged, getMeta, makeDurable, prepareSchema, readFailure, setMeta } from "./schema.js";
 
 const options = workerData as WriterOptions;
 const port = parentPort;
@@ -19,6 +19,8 @@ const say = (message: FromWriter): void => port.postMessage(message);
 
 /** Keys moved into the tree per slice: about 5 ms on a slow disk, so a commit waits no longer than that. */
 const sliceKeys = 512;
+/** Batches dropped from the log with it: a pass sets many free at once, and each is several pages. */
+const sliceBatches = 16;
 /** How long the thread must be idle before it works on the backlog without need. */
 const idleMs = 20;
 /** Size of the write-ahead log's file that is kept for reuse: twice what starts a checkpoint. */
@@ -32,8 +34,10 @@ const vacuumPages = 512;
 
 let database: Database | null = null;
 let statements: ReturnType<typeof prepare> | null = null;
-let backlog = new Backlog();
+let backlog = new Backlog(0);
 let lastSeq = 0;
+/** Up to here the log's rows were dropped. */
+let droppedSeq = 0;
 let lastEvent = 0;
 /** Whose file this is, once it was opened: another one in its place must not be served. */
 let epoch: string | null = null;
@@ -87,14 +91,21 @@ const notOurs = (what: string): StoreError =>
 
 function readState(db: Database): Opened {
   const applied = Number(getMeta(db, "applied") ?? 0);
-  backlog = new Backlog();
+  backlog = new Backlog(applied);
   const rows: { seq: number; writes: string }[] = [];
   let engineAt = Number(getMeta(db, "engine_at") ?? 0);
   let wallAt = Number(getMeta(db, "wall_at") ?? 0);
   lastSeq = applied;
+  droppedSeq = applied;
   for (const row of db.prepare("SELECT * FROM log ORDER BY seq").all()) {
     const seq = Number(row.seq);
     const writes = verified(logPlace(seq, row.engine_at, row.wall_at), row.writes, row.sum);
+    // The tree has it: it only was not dropped yet. Checked all the same, for a damaged number can look like that.
+    if (seq <= applied) {
+      droppedSeq = Math.min(droppedSeq, seq - 1);
+      continue;
+    }
+    if (seq !== lastSeq + 1) throw damaged(options.path, `batch ${lastSeq + 1} is missing from its log`);
     if (Number(row.engine_at) >= engineAt) {
       engineAt = Number(row.engine_at);
       wallAt = Number(row.wall_at);
@@ -159,19 +170,27 @@ function inTransaction(body: (db: Database, run: NonNullable<typeof statements>)
   }
 }
 
+/** Whether the log holds anything that is not in the tree, or need not be in the log any more. */
+const isBehind = (): boolean => backlog.size > 0 || droppedSeq < backlog.appliedSeq;
+
 function slice(keys: number): void {
+  const before = backlog.appliedSeq;
   const taken = backlog.take(keys);
+  const applied = backlog.appliedSeq;
+  const dropped = Math.min(applied, droppedSeq + sliceBatches * Math.ceil(keys / sliceKeys));
   const done = inTransaction((db, run) => {
     for (const [key, value] of taken)
       if (value === null) run.remove.run(key);
       else run.put.run(key, value, checksum(key, value));
-    const applied = backlog.appliedSeq(lastSeq);
-    run.dropLog.run(applied);
+    run.dropLog.run(dropped);
     setMeta(db, "applied", applied);
     setMeta(db, "engine_at", clock.engineAt);
     setMeta(db, "wall_at", clock.wallAt);
   });
-  if (done) say({ type: "applied", seq: backlog.appliedSeq(lastSeq), backlogBytes: backlog.bytes });
+  if (!done) return;
+  droppedSeq = dropped;
+  // Until the end of a pass the tree is read as it was: what has changed since is in memory.
+  if (applied > before) say({ type: "applied", seq: applied, backlogBytes: backlog.bytes });
 }
 
 /** Far more events than wanted: they go even if there is no idle moment. */
@@ -220,16 +239,20 @@ function shrink(): boolean {
 
 let engineNow = 0;
 
+/** The tree must follow though commits come in. Somewhat early: what comes in during a pass waits for the next one. */
+const isPressed = (): boolean => backlog.bytes > 0.75 * options.backlogBytesMax;
+
 /** One slice of the work that can wait, if it can wait no longer or nothing else is to be done. */
 function work(): void {
   scheduled = false;
   if (database === null) return;
   const idle = performance.now() - lastWork >= idleMs;
-  const pressed = backlog.bytes > options.backlogBytesMax;
+  const pressed = isPressed();
   const moreEvents = crowded() && trim(engineNow, trimRowsBusy);
   // The further behind, the larger the slices: the bound holds also when batches are larger than a slice.
-  const slices = pressed ? Math.min(Math.floor(backlog.bytes / options.backlogBytesMax), 8) : 1;
-  if (backlog.size > 0 && (idle || pressed)) slice(slices * sliceKeys);
+  const late = pressed ? Math.floor(backlog.bytes / options.backlogBytesMax) : 0;
+  const slices = Math.min(Math.max(late, 1), 8);
+  if (isBehind() && (idle || pressed)) slice(slices * sliceKeys);
   else if (idle && !moreEvents && !trim(engineNow, trimRows) && !shrink()) return;
   schedule(moreEvents);
 }
@@ -237,7 +260,7 @@ function work(): void {
 function schedule(soon = false): void {
   if (scheduled) return;
   scheduled = true;
-  if (soon || backlog.bytes > options.backlogBytesMax) setImmediate(work);
+  if (soon || isPressed()) setImmediate(work);
   else setTimeout(work, performance.now() - lastWork >= idleMs ? 0 : idleMs);
 }
 
@@ -254,7 +277,7 @@ function tick(engineAt: number, wallAt: number): void {
 /** Leaves everything in the tree and the log empty, so that the next start has nothing to read. */
 function close(): void {
   if (database === null) return;
-  while (database !== null && backlog.size > 0) slice(8 * sliceKeys);
+  while (database !== null && isBehind()) slice(8 * sliceKeys);
   try {
     database?.exec("PRAGMA wal_checkpoint(TRUNCATE)");
   } catch {
