@@ -114,7 +114,8 @@ export class Graph {
 
   /** Gives the node back as one that its claimer never heard of; null: the token of its live claim. */
   giveBack(principal: string, id: string, token: number | null = null): boolean {
-    const call = { space, principal, id, token: token ?? this.node(id)?.claim?.token ?? 0 };
+    const unheard = [this.#lease(id)?.id ?? ""];
+    const call = { space, principal, id, token: token ?? this.node(id)?.claim?.token ?? 0, unheard };
     return this.#step(nodeCallKeys(call), (view, policy) => decideGiveBack(view, call, policy)).isGivenBack;
   }
 

@@ -269,11 +269,13 @@ export class Table {
 
   #release(call: Call): Answer {
     const { world } = this;
+    const named = call.text("call");
     const release = {
       ...this.#leaseCall(call),
       outcome: call.text("outcome") as Outcome["outcome"] | null,
       note: call.text("note"),
       repeatable: call.words.includes("repeatable"),
+      ...(named === null ? {} : { call: named }),
     };
     const step = world.step(
       leaseCallKeys(release),

@@ -5,6 +5,7 @@ import { setMaxListeners } from "node:events";
 import { after, test } from "node:test";
 import { lineKey, lockKey } from "../src/core/keys.js";
 import { policyDefault } from "../src/core/limits.js";
+import { peerOf } from "../src/core/line.js";
 import { Leases } from "../src/service/leases.js";
 import { watch } from "../src/service/watch.js";
 import { systemTimer } from "../src/store/clock.js";
@@ -211,9 +212,70 @@ test("who leaves gives its turn to the next, wherever that one waits", async () 
   assert.ok("refused" in timedOut.outcome && timedOut.position === 2 && timedOut.waiters === 2);
   gone.abort();
   await until("only one stands in line", () => cluster.turns("a").length === 1);
-  assert.deepEqual(cluster.turns("a"), [cluster.node(0).id]);
+  assert.deepEqual(cluster.turns("a").map(peerOf), [cluster.node(0).id]);
   await cluster.node(1).release("a", "one");
   assert.equal(grantedTo(await waiting), 2);
+});
+
+test("who is away keeps its place, and passes it to nobody who came later to its server", async () => {
+  await using cluster = await Cluster.of(2);
+  const [one, two] = [cluster.node(0), cluster.node(1)];
+  await one.acquire("a", "holder");
+  const ticket = (leaseId: string, gone: AbortSignal) =>
+    two.leases.acquire(claim("a", { leaseId, request: { id: "t", fingerprint: "f" } }), { ms: 60_000, gone });
+  const gone = new AbortController();
+  const away = ticket("ticket", gone.signal);
+  away.catch(() => undefined);
+  const waits = [away];
+  const served: string[] = [];
+  for (const [node, leaseId] of [[one, "b"] as const, [two, "c"] as const]) {
+    await until("all before stand in line", () => cluster.turns("a").length === waits.length);
+    waits.push(node.acquire("a", leaseId, 60_000));
+  }
+  await until("all stand in line", () => cluster.turns("a").length === 3);
+  const [, second, third] = waits;
+  void second?.then(() => served.push("b"));
+  void third?.then(() => served.push("c"));
+  gone.abort();
+  await assert.rejects(away);
+  await one.release("a", "holder");
+  await second;
+  assert.deepEqual(served, ["b"]);
+  const back = ticket("again", never);
+  await until(
+    "it is back",
+    () => cluster.turns("a").length === 2 && two.leases.queues.count(space, "a") === 2,
+  );
+  await one.release("a", "b");
+  const { claim: granted } = await back;
+  assert.deepEqual(served, ["b"], "its place was before the other's");
+  await two.release("a", granted.leaseId);
+  await third;
+});
+
+test("a turn of one who is away, alone at its server, holds up nobody until the next look", async () => {
+  await using cluster = await Cluster.of(2);
+  const [one, two] = [cluster.node(0), cluster.node(1)];
+  for (let i = 0; i < 5; i++) {
+    const name = `a-${i}`;
+    await one.acquire(name, `holder-${i}`);
+    const gone = new AbortController();
+    const request = { id: `t-${i}`, fingerprint: "f" };
+    const away = two.leases.acquire(claim(name, { leaseId: `away-${i}`, request }), {
+      ms: 60_000,
+      gone: gone.signal,
+    });
+    await Promise.all([
+      assert.rejects(away),
+      until("it stands in line", () => cluster.turns(name).length === 1).then(() => gone.abort()),
+    ]);
+    const waiting = one.acquire(name, `next-${i}`, 60_000);
+    await until("both stand in line", () => cluster.turns(name).length === 2);
+    const from = performance.now();
+    await one.release(name, `holder-${i}`);
+    grantedTo(await waiting);
+    assert.ok(performance.now() - from < 300, `${performance.now() - from} ms`);
+  }
 });
 
 test("who waits is served when the lease runs out, or its lock delay, whichever server finds it", async () => {

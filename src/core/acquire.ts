@@ -25,7 +25,7 @@ import { againOrRefuse, type Granted, takeOrRefuse } from "./take.js";
 export interface AcquireReply {
   readonly outcome: Granted | Refusal;
   readonly heirs: readonly Heir[];
-  /** Of a cluster: whose turns stand in line after this, and whether there was room for one more. */
+  /** Of a cluster: the turns that stand in line after this, and whether there was room for one more. */
   readonly line?: { readonly turns: readonly string[]; readonly isFull: boolean };
 }
 
@@ -40,7 +40,10 @@ export function decideAcquire(
   return deciding(view, policy, (draft) => {
     const heirs: Heir[] = [];
     const known = repeated(draft, claim, heirs, successors) ?? sessionRefusal(draft, claim);
-    if (known !== null) return { outcome: known, heirs };
+    if (known !== null) {
+      if (queued) leaveLine(draft, claim, successors);
+      return { outcome: known, heirs };
+    }
     let lock = settled(draft, draft.get(lockKey(claim.space, claim.name)));
     heirs.push(...succeed(draft, claim.space, claim.name, lock, successors));
     if (heirs.length > 0) lock = draft.get(lockKey(claim.space, claim.name));
@@ -53,6 +56,16 @@ export function decideAcquire(
     const outcome = queued ? againOrRefuse(draft, lock, claim) : takeInTurn(draft, lock, claim, successors);
     return { outcome, heirs, ...lineAfter(draft, claim, outcome, queued, heirs, successors) };
   });
+}
+
+/** It stood in line, and gets what it was granted before, or nothing: its turn, if it had one, is the next one's. */
+function leaveLine(draft: Draft, claim: Claim, successors: Successors): void {
+  const { peer } = successors;
+  if (peer === undefined) return;
+  const { space, name } = claim;
+  const wasOthers = isOthersTurn(draft, space, name, successors);
+  countTurns(draft, space, name, peer, [{ claim }]);
+  if (!wasOthers && isOthersTurn(draft, space, name, successors)) tellNext(draft, space, name);
 }
 
 /** Nobody passes those who wait at other servers. */
@@ -69,7 +82,7 @@ function takeInTurn(
   return answer;
 }
 
-/** Who stands in line and was not granted the name has a turn from now on. */
+/** Who stands in line and was not granted the name has a turn from now on; that of who no longer listens is passed over. */
 function lineAfter(
   draft: Draft,
   { space, name }: Claim,
@@ -79,8 +92,8 @@ function lineAfter(
   { peer }: Successors,
 ): Pick<AcquireReply, "line"> {
   if (peer === undefined || !("refused" in outcome)) return {};
-  const isFull = queued && !countTurns(draft, space, name, peer, heirs.length);
-  return { line: { turns: turnsIn(draft, space, name, peer), isFull } };
+  const hasRoom = countTurns(draft, space, name, peer, heirs);
+  return { line: { turns: turnsIn(draft, space, name, peer), isFull: queued && !hasRoom } };
 }
 
 export interface AcquireFirstReply {

@@ -6,7 +6,7 @@ import type { Draft } from "./draft.js";
 import { everySpace, floorKey, type Key, lockKey, requestKey, sessionKey } from "./keys.js";
 import { type Claim, holdingNow, settled, toldAgain } from "./lease.js";
 import { waitersAhead } from "./limits.js";
-import { countTurns, type Peer, passTurns, tellNext, turnsIn } from "./line.js";
+import { countTurns, nextIn, type Peer, tellNext, turnsIn } from "./line.js";
 import { hasOverlap, overlapOf } from "./names.js";
 import type { LockRecord } from "./records.js";
 import type { Holding, Refusal } from "./refusal.js";
@@ -57,19 +57,19 @@ export function succeed(
 ): Heir[] {
   if (lock !== null && (lock.lease !== null || lock.availableAt !== 0)) return [];
   const { peer } = successors;
-  if (peer === undefined) return serveFirst(draft, space, name, lock, successors).heirs;
-  const [first] = turnsIn(draft, space, name, peer);
+  if (peer === undefined) return serveFirst(draft, space, name, lock, successors);
+  const before = nextIn(turnsIn(draft, space, name, peer));
+  if (before === peer.id) countTurns(draft, space, name, peer);
+  const first = nextIn(turnsIn(draft, space, name, peer));
   if (first !== undefined && first !== peer.id) {
-    // What ended without an event, such as a lock delay, only this step knows of.
-    if (draft.hasChanged(lockKey(space, name))) tellNext(draft, space, name);
+    // What ended without an event, such as a lock delay or a turn that nobody was there to take, only this step knows of.
+    if (before !== first || draft.hasChanged(lockKey(space, name))) tellNext(draft, space, name);
     return [];
   }
-  const { heirs, isIdle } = serveFirst(draft, space, name, lock, successors);
-  if (heirs.length > 0) countTurns(draft, space, name, peer, heirs.length);
+  const heirs = serveFirst(draft, space, name, lock, successors);
+  if (heirs.length > 0) countTurns(draft, space, name, peer, heirs);
   if (heirs.some(isGranted)) return heirs;
-  if (isIdle && first !== undefined && peer.present(space, name) === 0) passTurns(draft, space, name, peer);
-  const [next] = turnsIn(draft, space, name, peer);
-  if (next !== undefined && next !== peer.id) tellNext(draft, space, name);
+  if (isOthersTurn(draft, space, name, successors)) tellNext(draft, space, name);
   return heirs;
 }
 
@@ -78,33 +78,47 @@ const isGranted = (heir: Heir): boolean => !("refused" in heir.outcome);
 /** Whether others' waiters come before whoever asks now. Those of this server have been offered the name already. */
 export function isOthersTurn(draft: Draft, space: string, name: string, { peer }: Successors): boolean {
   if (peer === undefined) return false;
-  const [first] = turnsIn(draft, space, name, peer);
+  const first = nextIn(turnsIn(draft, space, name, peer));
   return first !== undefined && first !== peer.id;
 }
 
-/** Grants to the first waiter here that can take it. Idle: there is none left. */
+/** Grants to the first waiter here that can take it. */
 function serveFirst(
   draft: Draft,
   space: string,
   name: string,
   lock: LockRecord | null,
   successors: Successors,
-): { readonly heirs: Heir[]; readonly isIdle: boolean } {
+): Heir[] {
   const heirs: Heir[] = [];
   for (let nth = 0; ; nth++) {
     requireWaiters(draft, space, name, nth, successors);
     const claim = successors(space, name, nth);
-    if (claim === undefined) return { heirs, isIdle: true };
+    if (claim === undefined) return heirs;
     const over = sessionRefusal(draft, claim) ?? repeated(draft, claim, heirs, successors);
     if (over !== null) {
       heirs.push({ claim, outcome: over });
       continue;
     }
+    // Those before it have left the line: it may be another server's turn now.
+    if (heirs.length > 0 && isPassed(draft, space, name, heirs, successors)) return heirs;
     const outcome = takeOrRefuse(draft, lock, claim);
-    if ("refused" in outcome) return { heirs, isIdle: false };
+    if ("refused" in outcome) return heirs;
     heirs.push({ claim, outcome });
-    return { heirs, isIdle: false };
+    return heirs;
   }
+}
+
+function isPassed(
+  draft: Draft,
+  space: string,
+  name: string,
+  served: readonly Heir[],
+  successors: Successors,
+): boolean {
+  if (successors.peer === undefined) return false;
+  countTurns(draft, space, name, successors.peer, served);
+  return isOthersTurn(draft, space, name, successors);
 }
 
 /** Loads the first waiter; if its wait turns out to be in vain, the following ones many at a time. */

@@ -5,7 +5,7 @@ import { type Heir, isOthersTurn, noHeirs, type Successors, succeed } from "./he
 import { lockKey } from "./keys.js";
 import { floorOf, holdingNow, quietUntil, settled } from "./lease.js";
 import type { Policy } from "./limits.js";
-import { countTurns, dropTurn, tellNext, turnsIn } from "./line.js";
+import { countTurns, dropTurn, tellNext, turnsIn, waitingElsewhere } from "./line.js";
 import type { LockRecord } from "./records.js";
 import type { Holding } from "./refusal.js";
 
@@ -18,8 +18,8 @@ export interface InspectReply {
   readonly availableAt: number;
   readonly now: number;
   readonly heirs: readonly Heir[];
-  /** Of a cluster: how many wait at all of its servers. */
-  readonly waiting?: number;
+  /** Of a cluster: how many wait at its other servers. */
+  readonly elsewhere?: number;
 }
 
 export function decideInspect(
@@ -41,8 +41,9 @@ export function decideInspect(
     const availableAt =
       holding === null ? Math.max(after?.availableAt ?? 0, quietUntil(floor, draft.earliest)) : 0;
     const { peer } = successors;
-    const waiting = peer === undefined ? {} : { waiting: turnsIn(draft, space, name, peer).length };
-    return { lock: after, holding, token, availableAt, now: draft.now, heirs, ...waiting };
+    const elsewhere =
+      peer === undefined ? {} : { elsewhere: waitingElsewhere(turnsIn(draft, space, name, peer), peer.id) };
+    return { lock: after, holding, token, availableAt, now: draft.now, heirs, ...elsewhere };
   });
 }
 
@@ -60,7 +61,7 @@ export function decideServe(
     const lock = settled(draft, draft.get(lockKey(space, name)));
     const { peer } = successors;
     const isTold = !isAudit && isOthersTurn(draft, space, name, successors);
-    if (peer !== undefined) countTurns(draft, space, name, peer, 0);
+    if (peer !== undefined) countTurns(draft, space, name, peer);
     const heirs = succeed(draft, space, name, lock, successors);
     const isFree = lock === null || (lock.lease === null && lock.availableAt === 0);
     if (isFree && !isTold && isOthersTurn(draft, space, name, successors)) tellNext(draft, space, name);
@@ -74,12 +75,12 @@ export interface LeaveLineReply {
   readonly place: number;
 }
 
-/** Of a cluster: a waiter here has left, the `nth` (from 0) of this server's. If it was its turn, the next one's comes. */
+/** Of a cluster: a waiter here has left, who had this turn. If it was the first, the next one's comes. */
 export function decideLeaveLine(
   view: View,
   space: string,
   name: string,
-  nth: number,
+  turn: string,
   policy: Policy,
   successors: Successors,
 ): Decision<LeaveLineReply> {
@@ -87,7 +88,7 @@ export function decideLeaveLine(
     const { peer } = successors;
     if (peer === undefined) return { heirs: [], place: 0 };
     const wasOthers = isOthersTurn(draft, space, name, successors);
-    const place = dropTurn(draft, space, name, peer, nth) + 1;
+    const place = dropTurn(draft, space, name, peer, turn);
     const lock = settled(draft, draft.get(lockKey(space, name)));
     const heirs = succeed(draft, space, name, lock, successors);
     const isFree = draft.get(lockKey(space, name))?.lease == null;

@@ -94,6 +94,7 @@ export interface End {
   readonly event: "released" | "expired";
   readonly by?: string;
   readonly reason?: string;
+  readonly call?: string | undefined;
   readonly outcome?: Outcome | null;
   /** A clean release forgets the attempts. */
   readonly clean?: boolean;
@@ -125,6 +126,7 @@ export function endLease(draft: Draft, lock: LockRecord, how: EndedHow, end: End
       how,
       by: end.by ?? null,
       reason: end.reason ?? null,
+      ...(end.call === undefined ? {} : { call: end.call }),
     },
     outcome: end.outcome === undefined ? lock.outcome : end.outcome,
     attempts: end.clean === true ? 0 : lock.attempts - (end.isUndone === true ? 1 : 0),
@@ -267,13 +269,42 @@ export function prolong(
   return prolongTo(draft, lock, { ...lease, ttlMs: ttl, expiresAt, progress: progress ?? lease.progress });
 }
 
+/** In the place of calls: whoever was told, its holder has heard. */
+const heard: readonly string[] = ["holder"];
+/** More calls than this were told of one lease: it is not taken back. */
+const toldMax = 8;
+
+/** The calls that may have heard of the lease. */
+const toldOf = ({ told, id }: Lease): readonly string[] => told ?? [id];
+
 /** The holder is told of its lease once more: on a cluster that must be known to all, on one server it knows it itself. */
 export function toldAgain(draft: Draft, holding: Holding, call: string): Holding {
   const { lock } = holding;
-  if (!draft.isShared || lock.lease.told === call) return holding;
-  const told = { ...lock, lease: { ...lock.lease, told: call } };
-  save(draft, told);
-  return { ...holding, lock: told };
+  const told = toldOf(lock.lease);
+  if (!draft.isShared || [call, ...heard].some((one) => told.includes(one))) return holding;
+  return { ...holding, lock: saveTold(draft, lock, told.length < toldMax ? [...told, call] : heard) };
+}
+
+/** Calls that were told of a lease, and did not hear. */
+export interface Unheard {
+  readonly calls: readonly string[];
+  /** Whether another call of this server heard of it. Asked while deciding: the answer must be current. */
+  readonly isTold: () => boolean;
+}
+
+/** Whether nobody heard of the lease; else it is noted that these calls did not. */
+export function isUnheard(draft: Draft, lock: Holding["lock"], { calls, isTold }: Unheard): boolean {
+  if (isTold()) return false;
+  const told = toldOf(lock.lease);
+  const left = told.filter((call) => !calls.includes(call));
+  if (left.length > 0 && left.length < told.length) saveTold(draft, lock, left);
+  return left.length === 0;
+}
+
+function saveTold(draft: Draft, lock: Holding["lock"], told: readonly string[]): Holding["lock"] {
+  const next = { ...lock, lease: { ...lock.lease, told } };
+  save(draft, next);
+  return next;
 }
 
 /** Puts the lease, which has its new end, in place of the one in `lock`. A later end need not move the due entry. */
@@ -281,7 +312,7 @@ export function prolongTo(draft: Draft, lock: LockRecord, lease: Lease): LockRec
   const { expiresAt } = lease;
   const dueAt =
     expiresAt === null ? lock.dueAt : lock.dueAt === 0 ? expiresAt : Math.min(lock.dueAt, expiresAt);
-  const renewed: Lease = { ...lease, renewedAt: draft.now, ...(draft.isShared ? { told: "holder" } : {}) };
+  const renewed: Lease = { ...lease, renewedAt: draft.now, ...(draft.isShared ? { told: heard } : {}) };
   const next = save(draft, { ...lock, lease: renewed, dueAt });
   draft.emit(eventOf(next, renewed, "renewed", draft.now));
   return next;

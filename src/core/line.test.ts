@@ -6,17 +6,21 @@ import { claim, space } from "../../test/store-lab.js";
 import { type AcquireReply, decideAcquire } from "./acquire.js";
 import type { Successors } from "./heirs.js";
 import { decideInspect, decideLeaveLine, decideServe } from "./inspect.js";
-import { lineKey, lockKey, peerKey } from "./keys.js";
+import { lineKey, lockKey, peerKey, requestKey } from "./keys.js";
 import type { Claim } from "./lease.js";
 import { peerTtlMs, policyDefault, turnsMax } from "./limits.js";
-import { decideBeat, decideLeave } from "./line.js";
+import { decideBeat, decideLeave, peerOf } from "./line.js";
 import { decideRelease } from "./release.js";
 import { decideRenew } from "./renew.js";
 import { decideSweep } from "./sweep.js";
 
+const turnOf = (id: string, { leaseId }: Claim): string => `${id}.${leaseId}`;
+
 /** Two servers, A and B, over one world. Each has its own queue. */
 class Servers extends World {
   readonly waiters = new Map<string, Claim[]>();
+  /** Those whose connection closed: a request id keeps their places. */
+  readonly away = new Set<string>();
   override isShared = true;
   override lagMs = 300;
   override now = 1_000_000;
@@ -29,11 +33,16 @@ class Servers extends World {
   of(id: string): Successors {
     const waiting = (name: string): Claim[] =>
       (this.waiters.get(id) ?? []).filter((waiter) => waiter.name === name);
-    return Object.assign((_space: string, name: string, nth: number) => waiting(name)[nth], {
+    const isHere = ({ leaseId }: Claim): boolean => !this.away.has(leaseId);
+    return Object.assign((_space: string, name: string, nth: number) => waiting(name).filter(isHere)[nth], {
       peer: {
         id,
-        places: (_space: string, name: string) => waiting(name).length,
-        present: (_space: string, name: string) => waiting(name).length,
+        places: (_space: string, name: string) =>
+          waiting(name).map((waiter) => ({
+            turn: turnOf(id, waiter),
+            who: isHere(waiter) ? ("here" as const) : ("away" as const),
+          })),
+        turnOf: (waiter: Claim) => turnOf(id, waiter),
       },
     });
   }
@@ -69,10 +78,12 @@ class Servers extends World {
 
   leaveLine(id: string, leaseId: string): number {
     const all = this.waiters.get(id) ?? [];
-    const nth = all.findIndex((waiter) => waiter.leaseId === leaseId);
-    this.waiters.set(id, all.toSpliced(nth, 1));
+    this.waiters.set(
+      id,
+      all.filter((waiter) => waiter.leaseId !== leaseId),
+    );
     const { reply } = this.step([], (view) =>
-      decideLeaveLine(view, space, "k", nth, policyDefault, this.of(id)),
+      decideLeaveLine(view, space, "k", `${id}.${leaseId}`, policyDefault, this.of(id)),
     );
     return this.#told(id, reply).place;
   }
@@ -97,7 +108,7 @@ class Servers extends World {
   }
 
   get turns(): string {
-    return this.record(lineKey(space, "k"))?.turns.join("") ?? "";
+    return this.record(lineKey(space, "k"))?.turns.map(peerOf).join("") ?? "";
   }
 
   get holder(): string {
@@ -139,8 +150,8 @@ describe("the line of several servers", () => {
     assert.equal(servers.turns, "ABA");
     assert.equal(
       servers.step([], (view) => decideInspect(view, space, "k", policyDefault, servers.of("B"))).reply
-        .waiting,
-      3,
+        .elsewhere,
+      2,
     );
   });
 
@@ -166,7 +177,7 @@ describe("the line of several servers", () => {
     servers.told();
     const { outcome, line } = servers.acquire("A", "passer");
     assert.ok("refused" in outcome && outcome.refused === "queued");
-    assert.deepEqual(line?.turns, ["B"]);
+    assert.deepEqual(line?.turns, ["B.b1"]);
     assert.equal(servers.told(), "line");
   });
 
@@ -194,9 +205,18 @@ describe("the line of several servers", () => {
     assert.equal(servers.serve("B"), "b1");
   });
 
+  test("who left gives up its own turn and no other, also to a count before it says so", () => {
+    const servers = scene(["A", "a1"], ["B", "b1"], ["A", "a2"]);
+    servers.waiters.set("A", servers.waiters.get("A")?.slice(0, 1) ?? []);
+    servers.serve("A");
+    assert.equal(servers.turns, "AB");
+    assert.equal(servers.leaveLine("A", "a2"), 0, "it stands nowhere");
+    assert.equal(servers.turns, "AB");
+  });
+
   test("a waiter that lost its turn stands at the end when it is counted again", () => {
     const servers = scene(["A", "a1"], ["B", "b1"]);
-    servers.put(lineKey(space, "k"), { kind: "line", space, name: "k", turns: ["B"] });
+    servers.put(lineKey(space, "k"), { kind: "line", space, name: "k", turns: ["B.b1"] });
     assert.equal(servers.serve("A"), "");
     assert.equal(servers.turns, "BA");
   });
@@ -211,9 +231,69 @@ describe("the line of several servers", () => {
     assert.equal(servers.told(), "line");
   });
 
+  test("who is away keeps its place, and nobody who came later to its server has the use of it", () => {
+    const servers = scene(["B", "ticket"], ["A", "a1"], ["A", "a2"], ["B", "b2"]);
+    servers.away.add("ticket");
+    servers.release("A", "holder");
+    assert.equal(servers.told(), "released");
+    assert.equal(servers.serve("B"), "", "b2 came after those of the other server");
+    assert.equal(servers.told(), "line");
+    assert.equal(servers.serve("A"), "a1");
+    assert.equal(servers.turns, "BAB");
+    servers.away.delete("ticket");
+    const back = claim("k", { leaseId: "ticket" });
+    servers.waiters.set("B", [back, ...(servers.waiters.get("B") ?? []).slice(1)]);
+    servers.step([], (view) => decideAcquire(view, back, policyDefault, servers.of("B"), true));
+    assert.equal(servers.release("B", "a1"), "ticket", "it came back to its place");
+    assert.equal(servers.turns, "AB");
+  });
+
+  test("who is away is not counted among those who wait, nor in the place of those after it", () => {
+    const servers = scene(["B", "ticket"], ["A", "a1"]);
+    servers.away.add("ticket");
+    servers.serve("B");
+    const { reply } = servers.step([], (view) =>
+      decideInspect(view, space, "k", policyDefault, servers.of("A")),
+    );
+    assert.equal(reply.elsewhere, 0);
+    assert.equal(servers.leaveLine("A", "a1"), 1);
+  });
+
+  test("a waiter that can never be granted leaves its turn to the next, wherever that one stands", () => {
+    const servers = scene();
+    servers.wait("A", "over", { request: { id: "r", fingerprint: "f" } });
+    servers.wait("B", "b1");
+    servers.wait("A", "a2");
+    const request = { space, principal: "runner-1", requestId: "r", fingerprint: "f", name: "k" };
+    servers.put(requestKey(space, "runner-1", "r"), {
+      kind: "request",
+      ...request,
+      leaseId: "old",
+      token: 1,
+      over: true,
+      gcAt: 9e9,
+    });
+    assert.equal(servers.release("A", "holder"), "over", "told that its request was granted before");
+    assert.equal(servers.serve("B"), "b1");
+    assert.equal(servers.turns, "A");
+  });
+
+  test("who stood in line and is answered with what it was granted before gives up its turn", () => {
+    const request = { id: "r", fingerprint: "f" };
+    const servers = scene();
+    servers.release("A", "holder");
+    servers.acquire("A", "first", { request });
+    servers.put(lineKey(space, "k"), { kind: "line", space, name: "k", turns: ["B.again", "A.a1"] });
+    servers.told();
+    const { outcome } = servers.wait("B", "again", { request });
+    assert.ok("granted" in outcome && outcome.granted.lock.lease.id === "first");
+    assert.equal(servers.turns, "A");
+    assert.equal(servers.told(), "line");
+  });
+
   test("has room for so many and no more", () => {
     const servers = scene();
-    const turns = Array<string>(turnsMax).fill("B");
+    const turns = Array.from({ length: turnsMax }, (_, nth) => `B.${nth}`);
     servers.put(lineKey(space, "k"), { kind: "line", space, name: "k", turns });
     assert.equal(servers.wait("A", "a1").line?.isFull, true);
     assert.equal(servers.record(lineKey(space, "k"))?.turns.length, turnsMax);
@@ -285,32 +365,63 @@ describe("a clock that is coarse", () => {
 
 describe("a lease that was told of again", () => {
   const request = { id: "r", fingerprint: "f" };
-
-  test("is marked as heard by a repeat, a re-entry or a renewal, and then not taken back", () => {
-    const servers = new Servers();
-    servers.acquire("A", "first", { request });
-    assert.equal(servers.record(lockKey(space, "k"))?.lease?.told, undefined);
-    const again = servers.acquire("B", "second", { request });
-    assert.ok("granted" in again.outcome && again.outcome.granted.lock.lease.id === "first");
-    assert.equal(servers.record(lockKey(space, "k"))?.lease?.told, "second");
+  const told = (servers: Servers) => servers.record(lockKey(space, "k"))?.lease?.told;
+  const takeBack = (servers: Servers, ...calls: string[]): void => {
     const call = {
       ...{ space, name: "k", principal: "runner-1", leaseId: "first" },
-      ...{ outcome: null, note: null, repeatable: false, isTold: () => false },
+      ...{ outcome: null, note: null, repeatable: false, unheard: { calls, isTold: () => false } },
     };
     servers.step([], (view) => decideRelease(view, call, policyDefault, servers.of("A")));
-    assert.equal(servers.holder, "first");
-    assert.equal(servers.release("A", "first"), "");
-    assert.equal(servers.holder, "nobody", "its holder may give it back all the same");
+  };
+  const toldTwice = (): Servers => {
+    const servers = new Servers();
+    servers.acquire("A", "first", { request });
+    assert.equal(told(servers), undefined);
+    const again = servers.acquire("B", "second", { request });
+    assert.ok("granted" in again.outcome && again.outcome.granted.lock.lease.id === "first");
+    assert.deepEqual(told(servers), ["first", "second"]);
+    return servers;
+  };
+
+  for (const lost of ["first", "second"])
+    test(`is not taken back because one of the two calls did not hear: ${lost}`, () => {
+      const servers = toldTwice();
+      takeBack(servers, lost);
+      assert.equal(servers.holder, "first");
+      takeBack(servers, lost);
+      assert.equal(servers.holder, "first");
+      assert.equal(servers.release("A", "first"), "");
+      assert.equal(servers.holder, "nobody", "its holder may give it back all the same");
+    });
+
+  test("is taken back when neither heard, whoever says so", () => {
+    const apart = toldTwice();
+    takeBack(apart, "second");
+    takeBack(apart, "first");
+    assert.equal(apart.holder, "nobody");
+    const together = toldTwice();
+    takeBack(together, "first", "second");
+    assert.equal(together.holder, "nobody");
+  });
+
+  test("is not taken back once its holder has named it, or after very many calls", () => {
+    const renewed = toldTwice();
+    const renewal = { space, name: "k", principal: "runner-1", leaseId: "first", ttlMs: null };
+    renewed.step([], (view) => decideRenew(view, renewal, policyDefault));
+    const many = toldTwice();
+    const calls = Array.from({ length: 20 }, (_, i) => `call-${i}`);
+    for (const call of calls) many.acquire("B", call, { request });
+    for (const servers of [renewed, many]) {
+      assert.deepEqual(told(servers), ["holder"]);
+      takeBack(servers, "first", "second", ...calls);
+      assert.equal(servers.holder, "first");
+    }
   });
 
   test("and one that nobody heard of is taken back", () => {
     const servers = new Servers();
     servers.acquire("A", "first", { request });
-    const call = {
-      ...{ space, name: "k", principal: "runner-1", leaseId: "first" },
-      ...{ outcome: null, note: null, repeatable: false, isTold: () => false },
-    };
-    servers.step([], (view) => decideRelease(view, call, policyDefault, servers.of("A")));
+    takeBack(servers, "first");
     assert.equal(servers.holder, "nobody");
   });
 });

@@ -29,10 +29,10 @@ export interface Lease {
   readonly delayMs: number;
   readonly progress: string | null;
   /**
-   * Of a cluster: the last call that was told of it after it was granted, or `holder` once its holder has named it. As one that
-   * nobody heard of it can be taken back only for that call.
+   * Of a cluster: the calls that were told of it, less those that are known not to have heard, or `holder` once its holder has
+   * named it. Absent: only the call that it was granted to. As one that nobody heard of it is taken back when none is left.
    */
-  readonly told?: string;
+  readonly told?: readonly string[];
 }
 
 /** The last lease of a name that ended. */
@@ -47,6 +47,8 @@ export interface Ended {
   /** Who ended it and why, for a forced end. */
   readonly by: string | null;
   readonly reason: string | null;
+  /** The call that released it, if it said which it is. */
+  readonly call?: string;
 }
 
 export interface Outcome {
@@ -166,8 +168,8 @@ export interface AuditRecord {
 }
 
 /**
- * Of a cluster: the line for a name, while anybody stands in it. Which server's turn it is, in the order in which their
- * waiters came: the servers know their own.
+ * Of a cluster: the line for a name, while anybody stands in it: a turn for each waiter, in the order in which they came. Whose
+ * it is only the server knows that gave it (core/line.ts).
  */
 export interface LineRecord {
   readonly kind: "line";

@@ -46,6 +46,15 @@ describe("rule 6: release", () => {
     "    release k a lease=x repeatable  | released before writes=0",
     "    inspect k                       | held 2 by=b",
   ]);
+  rule("a call that is decided again knows what it did from what another call did", [
+    "t=0 acquire k a ttl=10 as=x      | granted 1",
+    "    release k a lease=x call=one | released",
+    "    release k a lease=x call=one | released before writes=0",
+    "    release k a lease=x call=two | not_current previous=released:a writes=0",
+    "    acquire k b ttl=10           | granted 2",
+    "    release k a lease=x call=one | released before writes=0",
+    "    release k a lease=x call=two | not_current by=b writes=0",
+  ]);
   rule("what expired or was forced was not released", [
     "t=0  acquire k a ttl=10     | granted 1",
     "t=11 release k a repeatable | not_current previous=expired:a",

@@ -3,7 +3,7 @@ import type { Decision, View } from "./decision.js";
 import { deciding } from "./draft.js";
 import { type Heir, noHeirs, type Successors, succeed } from "./heirs.js";
 import { auditKey, lockKey } from "./keys.js";
-import { endLease, settled } from "./lease.js";
+import { endLease, isUnheard, settled, type Unheard } from "./lease.js";
 import type { Policy } from "./limits.js";
 import type { Ended, Outcome } from "./records.js";
 import type { Refusal } from "./refusal.js";
@@ -14,10 +14,10 @@ export interface Release extends LeaseCall {
   readonly note: string | null;
   /** Whether a repeated release of the same lease succeeds. */
   readonly repeatable: boolean;
-  /** It is taken back as one that nobody heard of, unless somebody has. Asked while deciding: the answer must be current. */
-  readonly isTold?: () => boolean;
-  /** The call that was told of it again and not heard either; undefined: the one that it was granted to. */
-  readonly teller?: string;
+  /** Of a call that may be decided again after it was made, and that must know what it did from what another call did. */
+  readonly call?: string;
+  /** It is taken back as one that nobody heard of, unless somebody may have. */
+  readonly unheard?: Unheard;
 }
 
 export interface ReleaseReply {
@@ -35,24 +35,26 @@ export function decideRelease(
     const heirs: Heir[] = [];
     const lock = current(draft, call, heirs, successors);
     if ("refused" in lock) {
-      const repeat = call.repeatable && lock.refused === "not_current" && wasReleasedBy(lock.previous, call);
+      const repeat = lock.refused === "not_current" && wasReleasedBy(lock.previous, call);
       return { outcome: repeat ? { released: true, repeat } : lock, heirs };
     }
-    if (call.isTold !== undefined && (lock.lease.told !== call.teller || call.isTold()))
+    if (call.unheard !== undefined && !isUnheard(draft, lock, call.unheard))
       return { outcome: { released: true, repeat: true }, heirs };
     const outcome = call.outcome === null ? null : { outcome: call.outcome, note: call.note, at: draft.now };
     const clean = call.outcome === null || call.outcome === "done";
-    const free = endLease(draft, lock, "released", { at: draft.now, event: "released", outcome, clean });
+    const end = { at: draft.now, event: "released", outcome, clean, call: call.call } as const;
+    const free = endLease(draft, lock, "released", end);
     heirs.push(...succeed(draft, call.space, call.name, free, successors));
     return { outcome: { released: true, repeat: false }, heirs };
   });
 }
 
-const wasReleasedBy = (previous: Ended | null, call: LeaseCall): boolean =>
+const wasReleasedBy = (previous: Ended | null, { leaseId, principal, repeatable, call }: Release): boolean =>
   previous !== null &&
   previous.how === "released" &&
-  previous.leaseId === call.leaseId &&
-  previous.principal === call.principal;
+  previous.leaseId === leaseId &&
+  previous.principal === principal &&
+  (repeatable || (call !== undefined && previous.call === call));
 
 export interface ForceRelease {
   readonly space: string;

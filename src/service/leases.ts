@@ -9,7 +9,7 @@ import type { Decision, Range, View } from "../core/decision.js";
 import { acquireKeys } from "../core/heirs.js";
 import { decideInspect, type InspectReply } from "../core/inspect.js";
 import { afterPrefix, everySpace, floorKey, type Key, lockKey, sessionKey, sortable } from "../core/keys.js";
-import { type Claim, holdingOf, quietUntil } from "../core/lease.js";
+import { type Claim, holdingOf, quietUntil, type Unheard } from "../core/lease.js";
 import type { Policy } from "../core/limits.js";
 import type { NodeEvent } from "../core/nodes/records.js";
 import type { FeedEvent, LockRecord, SessionRecord } from "../core/records.js";
@@ -114,7 +114,7 @@ export class Leases {
       this.queues,
       policy,
       stopping,
-      (claim, unless) => this.#giveBack(claim, unless),
+      (claim, unheard) => this.#giveBack(claim, unheard),
       (at) => this.upkeep.quietUntil(at),
       after,
       (claim) => this.#lines.placeOf(claim),
@@ -324,9 +324,9 @@ export class Leases {
     return found;
   }
 
-  #giveBack({ space, name, principal, leaseId }: Claim, unless: Pick<Release, "isTold" | "teller">): void {
+  #giveBack({ space, name, principal, leaseId }: Claim, unheard: Unheard): void {
     const call: Release = {
-      ...{ space, name, principal, leaseId, ...unless },
+      ...{ space, name, principal, leaseId, unheard },
       ...{ outcome: null, note: null, repeatable: false },
     };
     this.release(call).catch((error: unknown) =>

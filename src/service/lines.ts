@@ -9,7 +9,7 @@ import type { Claim } from "../core/lease.js";
 import { type Policy, peerTtlMs } from "../core/limits.js";
 import { decideBeat, decideLeave } from "../core/line.js";
 import type { Stop, Timer } from "../store/clock.js";
-import type { Queues } from "./queues.js";
+import type { Queues, Waiter } from "./queues.js";
 import { heirsOf, type Steps } from "./steps.js";
 
 export interface Name {
@@ -40,7 +40,7 @@ export class Lines {
     readonly serve: (space: string, name: string) => Promise<void>,
   ) {
     if (queues.peerId === null) return;
-    queues.whenLeft = (claim, nth) => void this.#places.set(claim, this.#giveUp(claim, nth));
+    queues.whenLeft = (waiter) => void this.#places.set(waiter.claim, this.#giveUp(waiter));
     stopping.addEventListener("abort", () => this.#stop?.());
   }
 
@@ -68,13 +68,13 @@ export class Lines {
     this.#left.delete(`${space}/${name}`);
   }
 
-  async #giveUp({ space, name }: Claim, nth: number): Promise<number> {
+  async #giveUp({ claim: { space, name }, turn }: Waiter): Promise<number> {
     if (this.stopping.aborted) return 0; // they all go with the server
     this.#left.set(`${space}/${name}`, { space, name });
     try {
       const { place } = await this.steps.run(
         [lockKey(space, name), floorKey(space), floorKey(everySpace)],
-        (view, successors) => decideLeaveLine(view, space, name, nth, this.policy, successors),
+        (view, successors) => decideLeaveLine(view, space, name, turn, this.policy, successors),
         heirsOf,
       );
       this.counted(space, name);

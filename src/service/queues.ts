@@ -5,7 +5,7 @@
  */
 import type { Successors } from "../core/heirs.js";
 import type { Claim } from "../core/lease.js";
-import type { Peer } from "../core/line.js";
+import type { Peer, Place } from "../core/line.js";
 import { excludes } from "../core/names.js";
 import type { Holding, Refusal } from "../core/refusal.js";
 import type { Stop, Timer } from "../store/clock.js";
@@ -14,6 +14,11 @@ export type WaitOutcome = { readonly granted: Holding } | Refusal;
 
 /** present: somebody listens · offered: a step that grants it is on its way · absent: only its place is kept. */
 type Presence = "present" | "offered" | "absent";
+
+const whoIs = { present: "here", offered: "served", absent: "away" } as const satisfies Record<
+  Presence,
+  Place["who"]
+>;
 
 export class Waiter {
   presence: Presence = "present";
@@ -27,6 +32,8 @@ export class Waiter {
   constructor(
     readonly claim: Claim,
     readonly queueName: string,
+    /** Of a cluster: its turn in the line of all servers. */
+    readonly turn: string,
   ) {}
 }
 
@@ -44,14 +51,15 @@ const ticketName = (claim: Claim): string | null =>
   claim.request === null ? null : `${claim.space}/${claim.principal}/${claim.request.id}`;
 
 export class Queues {
-  /** Told when somebody leaves who was not served, and which (from 0) of those who wait here for the name. */
-  whenLeft: (claim: Claim, nth: number) => void = () => undefined;
+  /** Told when somebody leaves who was not served. */
+  whenLeft: (waiter: Waiter) => void = () => undefined;
   /** The n-th waiter that can be granted now. */
   readonly successors: Successors;
   readonly #queues = new Map<string, Set<Waiter>>();
   readonly #byClaim = new Map<Claim, Waiter>();
   readonly #tickets = new Map<string, Waiter>();
   readonly #perPrincipal = new Map<string, number>();
+  #turns = 0;
 
   constructor(
     readonly limits: QueueLimits,
@@ -78,11 +86,12 @@ export class Queues {
   #peer(id: string): Peer {
     return {
       id,
-      // A step that serves somebody uses up the turn as well.
       places: (space, name) =>
-        [...(this.#queues.get(queueName(space, name)) ?? [])].filter(({ presence }) => presence !== "offered")
-          .length,
-      present: (space, name) => this.count(space, name),
+        Array.from(this.#queues.get(queueName(space, name)) ?? [], ({ turn, presence }) => ({
+          turn,
+          who: whoIs[presence],
+        })),
+      turnOf: (claim) => this.#byClaim.get(claim)?.turn,
     };
   }
 
@@ -99,7 +108,7 @@ export class Queues {
 
   join(claim: Claim): Waiter {
     const name = queueName(claim.space, claim.name);
-    const waiter = new Waiter(claim, name);
+    const waiter = new Waiter(claim, name, `${this.peerId ?? ""}.${++this.#turns}`);
     const queue = this.#queues.get(name) ?? new Set();
     this.#queues.set(name, queue.add(waiter));
     this.#byClaim.set(claim, waiter);
@@ -113,7 +122,6 @@ export class Queues {
     waiter.keepPlace?.();
     if (!this.#byClaim.delete(waiter.claim)) return;
     const queue = this.#queues.get(waiter.queueName);
-    const nth = isServed || queue === undefined ? 0 : [...queue].indexOf(waiter);
     queue?.delete(waiter);
     if (queue?.size === 0) this.#queues.delete(waiter.queueName);
     const ticket = ticketName(waiter.claim);
@@ -121,7 +129,7 @@ export class Queues {
     const left = (this.#perPrincipal.get(principalName(waiter.claim)) ?? 1) - 1;
     if (left === 0) this.#perPrincipal.delete(principalName(waiter.claim));
     else this.#perPrincipal.set(principalName(waiter.claim), left);
-    if (!isServed) this.whenLeft(waiter.claim, nth);
+    if (!isServed) this.whenLeft(waiter);
   }
 
   /** Nobody listens any more: a ticket keeps the place for a while, anything else is gone. */
@@ -154,12 +162,9 @@ export class Queues {
     return waiting;
   }
 
-  /** How many wait for a name, given the turns of all servers: of those that are away from this one only the places count. */
-  countOf(space: string, name: string, turns: number | undefined): number {
-    const here = this.count(space, name);
-    if (turns === undefined) return here;
-    const places = this.#queues.get(queueName(space, name))?.size ?? 0;
-    return Math.max(0, turns - (places - here));
+  /** Whether anybody has a place in line here, be it one who is away. */
+  hasPlaces(space: string, name: string): boolean {
+    return this.#queues.has(queueName(space, name));
   }
 
   /** Place in line, from 1. */

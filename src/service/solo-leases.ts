@@ -112,14 +112,10 @@ export class SoloLeases {
     return outcome;
   }
 
-  /** Decided anew because the answer to it was lost, it may find its own release, and another's lease after it. */
   async release(call: Release): Promise<ReleaseReply["outcome"]> {
-    let isAgain = false;
-    const { outcome } = await this.#step(call.name, leaseCallKeys(call), (view) => {
-      const decision = decideRelease(view, { ...call, repeatable: call.repeatable || isAgain }, this.policy);
-      if ("reply" in decision) isAgain ||= "released" in decision.reply.outcome;
-      return decision;
-    });
+    const { outcome } = await this.#step(call.name, leaseCallKeys(call), (view) =>
+      decideRelease(view, call, this.policy),
+    );
     return outcome;
   }
 

@@ -18,10 +18,10 @@ import type { NextAsk } from "./next-work.js";
 
 /** A claim that was granted to a request id, and who was told of it. */
 interface Unheard {
-  call: GiveBack;
+  readonly call: Omit<GiveBack, "unheard">;
   readonly ticket: string;
-  /** The reply to the call that was granted is lost. */
-  isLost: boolean;
+  /** Calls whose replies are lost. */
+  readonly lost: Set<string>;
   /** Repeats that were answered with it, and whose replies are not known to be lost. */
   told: number;
   stop: Stop;
@@ -65,20 +65,17 @@ export class UnheardClaims {
   told(ask: NextAsk, claimed: Claimed): void {
     if (isGrantOf(ask, claimed)) return;
     this.#repeats.add(ask);
-    const unheard = this.#of(ask, claimed);
-    unheard.told++;
-    unheard.call = callOf(ask, claimed);
+    this.#of(ask, claimed).told++;
   }
 
   /** The reply that told of the claim could not be written. */
   lost(ask: NextAsk, claimed: Claimed): void {
-    if (!isGrantOf(ask, claimed)) {
+    if (ask.request === null) void this.#give({ ...callOf(ask, claimed), unheard: [ask.leaseId] });
+    else {
       const unheard = this.#of(ask, claimed);
       if (this.#repeats.delete(ask)) unheard.told--;
-      // Granted at another server, which has left it to this one since.
-      if (claimed.holding.lock.lease.told === ask.leaseId) unheard.isLost = true;
-    } else if (ask.request === null) void this.#give(callOf(ask, claimed));
-    else this.#of(ask, claimed).isLost = true;
+      unheard.lost.add(ask.leaseId);
+    }
     if (this.stopping.aborted) this.#endAll();
   }
 
@@ -87,7 +84,7 @@ export class UnheardClaims {
     const { id } = claimed.holding.lock.lease;
     const ticket = ticketOf(ask) ?? "";
     const found = this.#claims.get(id);
-    const unheard = found ?? { call: callOf(ask, claimed), ticket, isLost: false, told: 0, stop: noStop };
+    const unheard = found ?? { call: callOf(ask, claimed), ticket, lost: new Set(), told: 0, stop: noStop };
     this.#claims.set(id, unheard);
     this.#arm(id, unheard);
     return unheard;
@@ -109,11 +106,11 @@ export class UnheardClaims {
   }
 
   #end(lease: string, unheard: Unheard): void {
-    const { call, ticket, stop } = unheard;
+    const { call, ticket, lost, stop } = unheard;
     stop();
     this.#claims.delete(lease);
     if (!isDue(unheard)) return;
-    const leaving = this.#give(call).finally(() => this.#leaving.delete(ticket));
+    const leaving = this.#give({ ...call, unheard: [...lost] }).finally(() => this.#leaving.delete(ticket));
     this.#leaving.set(ticket, leaving);
   }
 
@@ -125,18 +122,17 @@ export class UnheardClaims {
 }
 
 /** Nobody was told of it. */
-const isDue = ({ isLost, told }: Unheard): boolean => isLost && told <= 0;
+const isDue = ({ lost, told }: Unheard): boolean => lost.size > 0 && told <= 0;
 
 const noStop = (): void => undefined;
 
 const isGrantOf = ({ leaseId }: NextAsk, { holding }: Claimed): boolean => holding.lock.lease.id === leaseId;
 
-const callOf = ({ space, principal }: NextAsk, { node, holding }: Claimed): GiveBack => ({
+const callOf = ({ space, principal }: NextAsk, { node }: Claimed): Unheard["call"] => ({
   space,
   principal,
   id: node.id,
   token: node.claim.token,
-  teller: holding.lock.lease.told,
 });
 
 /** What makes calls one request: they get one claim between them. Null: the call stands for itself. */

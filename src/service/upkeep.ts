@@ -175,7 +175,7 @@ export class Upkeep {
 
   async #serveAfter(space: string, freed: string): Promise<void> {
     const overlaps = hasOverlap(freed);
-    const mayWait = this.queues.count(space, freed) > 0 || this.lines.mayHaveTurn(space, freed);
+    const mayWait = this.queues.hasPlaces(space, freed) || this.lines.mayHaveTurn(space, freed);
     if ((overlaps || this.store.facts.order === "cluster") && mayWait) await this.serve(space, freed);
     if (!overlaps) return;
     for (const name of this.queues.overlapping(space, freed)) await this.serve(space, name);

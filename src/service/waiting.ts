@@ -6,11 +6,10 @@
 import { type AcquireReply, decideAcquire } from "../core/acquire.js";
 import type { Decision } from "../core/decision.js";
 import { acquireKeys, type Heir } from "../core/heirs.js";
-import type { Claim } from "../core/lease.js";
+import type { Claim, Unheard } from "../core/lease.js";
 import type { Policy } from "../core/limits.js";
-import { placeOf } from "../core/line.js";
+import { placeOf, waitingElsewhere } from "../core/line.js";
 import type { Holding, Refusal } from "../core/refusal.js";
-import type { Release } from "../core/release.js";
 import type { Stop, Timer } from "../store/clock.js";
 import { StoreError } from "../store/store.js";
 import type { Queues, Waiter, WaitOutcome } from "./queues.js";
@@ -49,10 +48,9 @@ interface Turn {
 
 export class Waiting {
   /** Grants that reached nobody, by ticket: taken back unless the request is repeated. */
-  readonly #ghosts = new Map<
-    string,
-    { readonly stop: Stop; readonly claim: Claim; readonly teller: string | undefined }
-  >();
+  readonly #ghosts = new Map<string, { readonly stop: Stop; readonly claim: Claim }>();
+  /** Calls that were told of a lease and did not hear, by lease. */
+  readonly #unheard = new Map<string, { readonly calls: Set<string>; forget: Stop }>();
   /** Leases that reached their holder by another call: what the first one still says about them is out of date. */
   readonly #heard = new Map<string, Stop>();
   /** Leases that calls under way will tell of, though they were granted to earlier ones; known once it is decided. */
@@ -68,7 +66,7 @@ export class Waiting {
     readonly policy: Policy,
     readonly stopping: AbortSignal,
     /** Releases a lease that its claimer never learnt of. */
-    readonly giveBack: (claim: Claim, unless: Pick<Release, "isTold" | "teller">) => void,
+    readonly giveBack: (claim: Claim, unheard: Unheard) => void,
     /** Told of the instant until which a restored server grants nothing. */
     readonly quietUntil: (at: number) => void,
     readonly after: Timer,
@@ -78,10 +76,11 @@ export class Waiting {
     stopping.addEventListener("abort", () => {
       for (const stop of this.#heard.values()) stop();
       // The next process knows nothing of them.
-      for (const { stop, claim, teller } of this.#ghosts.values()) {
+      for (const { stop, claim } of this.#ghosts.values()) {
         stop();
-        this.#takeBack(claim, teller);
+        this.#takeBack(claim);
       }
+      for (const { forget } of this.#unheard.values()) forget();
     });
   }
 
@@ -158,7 +157,9 @@ export class Waiting {
     outcome: Acquired["outcome"],
     line?: AcquireReply["line"],
   ): Acquired & Pick<AcquireReply, "line"> {
-    const waiting = this.queues.countOf(claim.space, claim.name, line?.turns.length);
+    const { peerId } = this.queues;
+    const elsewhere = line === undefined || peerId === null ? 0 : waitingElsewhere(line.turns, peerId);
+    const waiting = elsewhere + this.queues.count(claim.space, claim.name);
     return {
       claim,
       outcome,
@@ -286,41 +287,51 @@ export class Waiting {
 
   /** In the line of all servers, of one who stood so far in that of this one. */
   async #placeOf(waiter: Waiter, position: number, last: Pick<AcquireReply, "line">): Promise<number> {
-    const { peerId } = this.queues;
-    if (last.line === undefined || peerId === null) return position;
+    if (last.line === undefined || this.queues.peerId === null) return position;
     const left = await this.placeLeft(waiter.claim);
-    return left || placeOf(last.line.turns, peerId, position - 1) + 1 || last.line.turns.length + 1;
+    return left || placeOf(last.line.turns, waiter.turn) || last.line.turns.length + 1;
   }
 
-  /** A grant whose waiter has left. */
-  ghost(heir: Heir, teller?: string): void {
+  /** A grant whose waiter has left; `call`: the one that was told of it in vain, if it is not the one that was granted it. */
+  ghost(heir: Heir, call = heir.claim.leaseId): void {
     if ("refused" in heir.outcome) return;
     const { claim } = heir;
+    this.#inVain(claim.leaseId, call);
     const ticket = ticketOf(claim);
     // Whoever asks for it right now is told of it, or will be told of as unheard in its turn.
     if (this.#heard.has(claim.leaseId) || (ticket !== null && this.#asking.has(ticket))) return;
     // It may be told of twice, by the step and by the face; a timer that nobody can stop would end a live lease.
     this.#unghost(claim);
     if (ticket === null || this.stopping.aborted) {
-      this.#takeBack(claim, teller);
+      this.#takeBack(claim);
       return;
     }
     const stop = this.after(this.queues.limits.ticketMs, () => {
       this.#ghosts.delete(ticket);
-      this.#takeBack(claim, teller);
+      this.#takeBack(claim);
     });
-    this.#ghosts.set(ticket, { stop, claim, teller });
+    this.#ghosts.set(ticket, { stop, claim });
+  }
+
+  /** Kept for longer than the ticket: a repeat that comes meanwhile, and does not hear either, takes back for both. */
+  #inVain(leaseId: string, call: string): void {
+    const known = this.#unheard.get(leaseId) ?? { calls: new Set(), forget: (): void => undefined };
+    known.calls.add(call);
+    known.forget();
+    known.forget = this.after(2 * this.queues.limits.ticketMs, () => this.#unheard.delete(leaseId));
+    this.#unheard.set(leaseId, known);
   }
 
   /** Unless somebody is being told of it, in a step that was decided before this one: then it is that call's to decide. */
-  #takeBack(claim: Claim, teller?: string): void {
+  #takeBack(claim: Claim): void {
     const { leaseId } = claim;
+    const calls = [...(this.#unheard.get(leaseId)?.calls ?? [])];
     const isTold = (): boolean => {
       if (!this.#isBeingTold(leaseId)) return this.#heard.has(leaseId);
       this.#leftAlone.set(leaseId, claim);
       return true;
     };
-    this.giveBack(claim, teller === undefined ? { isTold } : { isTold, teller });
+    this.giveBack(claim, { calls, isTold });
   }
 
   #isBeingTold(leaseId: string): boolean {
@@ -359,11 +370,8 @@ export class Waiting {
 
   /** The reply to a granted waiter could not be written. */
   unheard(claim: Claim, granted: Holding): void {
-    const { id, told } = granted.lock.lease;
-    if (id === claim.leaseId) this.ghost({ claim, outcome: { granted } });
-    // Granted at another server, which has left it to this one since.
-    else if (told === claim.leaseId)
-      this.ghost({ claim: { ...claim, leaseId: id }, outcome: { granted } }, told);
+    const { id } = granted.lock.lease;
+    this.ghost({ claim: { ...claim, leaseId: id }, outcome: { granted } }, claim.leaseId);
   }
 }
 

@@ -16,7 +16,10 @@ export interface Call {
   /** The name that it is about: calls about the same one are not put into two batches at once. */
   readonly lane: Key | undefined;
   readonly until: number;
+  /** How often it asked for more of data that nobody has changed since. */
   rounds: number;
+  /** Of the reading that it asked for more by. */
+  revision: number;
   /** It is at least so late: the same in all rounds, so that the same ranges are asked for. null: not read yet. */
   earliest: number | null;
   /** What it is told that it may rely on and change. */

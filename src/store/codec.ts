@@ -87,7 +87,7 @@ const eventRow = (event: LeaseEvent) =>
   ] as const;
 
 type LockRow = ReturnType<typeof lockRow>;
-type LeaseRow = readonly [...ReturnType<typeof leaseParts>, told?: string];
+type LeaseRow = readonly [...ReturnType<typeof leaseParts>, told?: readonly string[]];
 type EventRow = ReturnType<typeof eventRow>;
 
 const lockOf = (row: LockRow): LockRecord => ({

@@ -2,10 +2,12 @@
  * One clock for several servers that trust no other's: a number in the shared data that only moves forward, and never faster
  * than time. Whoever has itself watched it stand still for a while, on its own monotonic clock, may move it on by that while.
  *
- * Each move covers time that passed between two values of the clock, and no two moves cover the same time; so between two
- * readings that differ by d at least d has passed, whichever servers moved it. A move is capped, so that a standstill of all
- * servers counts as no time: leases get longer by it, never shorter. Within the cap the true time may be ahead of the number,
- * which is why a reading is an interval: what begins is counted from its end, what is over is judged by its beginning.
+ * Each move covers time that passed between two values of the clock, and no two moves cover the same time; so from the moment
+ * at which the clock got one value to that at which it got another, d later, at least d has passed, whichever servers moved it.
+ * A move is capped, so that a standstill of all servers counts as no time: leases get longer by it, never shorter. Within the
+ * cap the true time may be ahead of the number, which is why a reading is an interval: what begins is counted from its end,
+ * what is over is judged by its beginning. So a name may be seen held for as long as that after its holder's time, and a lock
+ * delay, which runs from the holder's time, may seem shorter by it to who saw the name held last.
  */
 import type { Stop, Timer } from "./clock.js";
 

@@ -120,6 +120,7 @@ export class SharedStore implements Store {
         lane: keys[0],
         until: this.clocks.monotonic() + contendMaxMs,
         rounds: 0,
+        revision: 0,
         earliest: null,
         room: { relies: this.data.facts.comparesMax, changes: this.data.facts.changesMax },
       } as Call);
@@ -264,7 +265,9 @@ export class SharedStore implements Store {
       if (call.signal?.aborted) throw cancelled();
       const decision = call.decide(view);
       if (!("need" in decision)) return decision;
-      // What others of the batch left it may be another row each time: that is no round of its own.
+      // What others left it, in this batch or since the last, may be another row each time: that is no round of its own.
+      if (view.reading.revision !== call.revision) call.rounds = 0;
+      call.revision = view.reading.revision;
       if (!view.hasSeenOverlay && ++call.rounds >= roundsMax)
         throw new StoreError("unsupported", `a decision asked for more than ${roundsMax} rounds of records`);
       for (const ask of decision.need)

@@ -5,7 +5,7 @@
  */
 import type { Decision, View } from "../decision.js";
 import { deciding } from "../draft.js";
-import { endLease } from "../lease.js";
+import { endLease, isUnheard } from "../lease.js";
 import type { Policy } from "../limits.js";
 import type { NodeCall } from "./claim.js";
 import { saveNode } from "./node.js";
@@ -14,8 +14,8 @@ import type { NodeRecord } from "./records.js";
 
 export interface GiveBack extends Pick<NodeCall, "space" | "principal" | "id"> {
   readonly token: number;
-  /** Of a cluster: the call that was told of it again and not heard either. */
-  readonly teller?: string | undefined;
+  /** The calls that were told of it in vain. */
+  readonly unheard: readonly string[];
 }
 
 export interface GivenBack {
@@ -30,7 +30,8 @@ export function decideGiveBack(view: View, call: GiveBack, policy: Policy): Deci
     const { node, lock, held } = now;
     const { by, token, blind, found } = held.node.claim;
     if (by !== call.principal || token !== call.token || blind !== true) return { isGivenBack: false };
-    if (lock.lease?.told !== call.teller) return { isGivenBack: false };
+    if (!isUnheard(draft, held.holding.lock, { calls: call.unheard, isTold: () => false }))
+      return { isGivenBack: false };
     endLease(draft, lock, "released", { at: draft.now, event: "released", isUndone: true });
     const links = node.edges.filter(({ type }) => type !== "assigned");
     const before: NodeRecord = {

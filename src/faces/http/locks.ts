@@ -127,7 +127,11 @@ export const getLock: Handler = async (call) => {
   const name = pathName(call, "read");
   const found = await call.desk.leases.inspect(call.space, name);
   return ok(
-    call.desk.present.lock(name, found, call.desk.leases.queues.countOf(call.space, name, found.waiting)),
+    call.desk.present.lock(
+      name,
+      found,
+      (found.elsewhere ?? 0) + call.desk.leases.queues.count(call.space, name),
+    ),
   );
 };
 
