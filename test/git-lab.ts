@@ -133,6 +133,7 @@ export class Asker {
       outcome: null,
       note: null,
       repeatable: false,
+      call: randomUUID(),
     });
     return "released" in outcome ? "released" : outcome.refused;
   }

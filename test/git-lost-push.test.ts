@@ -101,6 +101,34 @@ test("a release whose answer was lost is done, though another holds the name by 
   assert.equal(recordAt(wire.bare, "deploy").lease?.owner, "clone-1");
 });
 
+test("nor is it told as not done, once others had the name and nothing tells who released it", async (t) => {
+  const wire = new Wire(t);
+  const [one, two] = [wire.asker(0), wire.asker(1)];
+  assert.equal(await one.acquire("deploy"), 1);
+  wire.next(0, "late-loss");
+  const released = one.release("deploy");
+  released.catch(() => undefined);
+  await wire.meanwhile(0, async () => {
+    assert.equal(await two.acquire("deploy"), 2);
+    assert.equal(await two.release("deploy"), "released");
+  });
+  await assert.rejects(released, isStoreError("unknown"));
+});
+
+for (const fate of ["lose-reply", "cut"] as const)
+  test(`a release of what another call has released, ${fate}, is not told as done`, async (t) => {
+    const wire = new Wire(t);
+    const one = wire.asker(0);
+    assert.equal(await one.acquire("deploy"), 1);
+    const twin = wire.asker(0);
+    twin.leaseId = one.leaseId;
+    assert.equal(await twin.renew("deploy"), "renewed");
+    await one.list();
+    assert.equal(await one.release("deploy"), "released");
+    wire.next(0, fate);
+    assert.equal(await twin.release("deploy"), "not_current");
+  });
+
 for (const hasId of [false, true])
   test(`a grant whose answer was lost, and that is over by the next look, is not told as never made, ${hasId ? "with" : "without"} a request id`, async (t) => {
     const wire = new Wire(t);

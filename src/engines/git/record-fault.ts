@@ -64,6 +64,7 @@ const isEnded = all({
   how: oneOf("released", "expired", "forced", "session"),
   by: orNull(isText),
   reason: orNull(isText),
+  call: (value) => value === undefined || isText(value),
 });
 
 const isOutcome = all({

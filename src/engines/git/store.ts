@@ -132,7 +132,7 @@ export class GitStore implements Store {
       if (landed !== undefined) return this.#done(landed);
       if (decision.writes.length === 0) {
         if (sight.isFresh && tried.isOvertaken((key) => sight.view.get(key)))
-          throw new StoreError("unknown", "it may have been granted, and be over by now");
+          throw new StoreError("unknown", "it may have been done, and be over by now");
         if (sight.isFresh) return decision.reply;
         mustLook = true;
         continue;

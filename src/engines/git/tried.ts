@@ -27,6 +27,10 @@ export interface Removal {
 
 type Oids = ReadonlyMap<string, string | null>;
 
+/** Whether nothing is left that tells who ended the lease that was ended in `free`. */
+const isForgotten = ({ previous }: LockRecord, now: LockRecord | null): boolean =>
+  previous !== null && now?.lease?.id !== previous.leaseId && now?.previous?.leaseId !== previous.leaseId;
+
 /** Looks in a row that found everything as it was before a swap that was lost: then it was lost to nobody. */
 const standstillMin = 3;
 
@@ -64,15 +68,18 @@ export class Tried<Reply> {
   }
 
   /**
-   * Whether it may have been granted and be over by now: the name was granted to another since, and no request id tells
-   * whether it was granted to us before. Whoever is refused then would take it for certain that it never was.
+   * Whether it may have been made and be over by now, so that nothing tells any more. Whoever is refused then would take it for
+   * certain that it never was.
    */
   isOvertaken(get: (key: Key<LockRecord>) => LockRecord | null | undefined): boolean {
     return this.#unanswered.some(({ decision }) => {
       const { lock, requests } = changesIn(decision.writes);
-      if (lock?.record?.lease == null || requests.length > 0) return false;
+      if (lock?.record == null || requests.length > 0) return false;
       const now = get(lock.key as Key<LockRecord>);
-      return now != null && now.token > lock.record.token;
+      if (now === undefined) return false;
+      return lock.record.lease === null
+        ? isForgotten(lock.record, now)
+        : (now?.token ?? 0) > lock.record.token;
     });
   }
 

@@ -16,9 +16,12 @@ import { repositoryFetch } from "./repository-fetch.js";
 import { Routes } from "./routes.js";
 
 /** A client as a worktree has it: its own actor, over data that all share. */
-function worktree(data: MemoryData, spoil: (store: Store) => Store = (store) => store) {
+function worktree(
+  data: MemoryData,
+  spoil: (store: Store) => Store = (store) => store,
+  actor = { id: randomBytes(16).toString("hex"), secret: randomBytes(32) },
+) {
   const store = spoil(new MemoryStore(data));
-  const actor = { id: randomBytes(16).toString("hex"), secret: randomBytes(32) };
   const present = new Presenter(new Instants(systemClocks, () => store.now()));
   const routes = new Routes(new SoloLeases(store, policyDefault), actor, present);
   const fetch = repositoryFetch(async () => routes);
@@ -152,6 +155,46 @@ test("what the store says is told in the wire's words", async () => {
     );
     assert.equal(calls, kind === "unknown" ? 4 : 1, kind);
   }
+});
+
+/** A store of which a step's answer is lost after it was made, and then another call comes between, each once. */
+const losing =
+  (between: () => Promise<unknown>) =>
+  (store: Store): Store => {
+    let isLost = false;
+    const transact: Store["transact"] = async (...args) => {
+      const reply = await store.transact(...args);
+      if (isLost) return reply;
+      isLost = true;
+      await between();
+      throw new StoreError("unknown", "no answer");
+    };
+    return Object.assign(Object.create(store) as Store, { transact });
+  };
+
+test("a release whose answer is lost finds what it has done, also when another holds the name by then", async () => {
+  const data = new MemoryData();
+  const [a, b] = [worktree(data), worktree(data)];
+  const { leaseId } = granted(await a.client.locks.acquire("a"));
+  const again = worktree(
+    data,
+    losing(() => b.client.locks.acquire("a")),
+    a.actor,
+  );
+  await again.client.locks.release("a", leaseId);
+  assert.equal((await a.client.locks.get("a")).holder?.principal, b.actor.id);
+});
+
+test("one that may have been done is not told as refused", async () => {
+  const data = new MemoryData();
+  const [a, b] = [worktree(data), worktree(data)];
+  const { leaseId } = granted(await a.client.locks.acquire("a"));
+  const passing = async (): Promise<void> => {
+    const other = granted(await b.client.locks.acquire("a"));
+    await b.client.locks.release("a", other.leaseId);
+  };
+  const again = worktree(data, losing(passing), a.actor);
+  await assert.rejects(again.client.locks.release("a", leaseId), { code: "unknown_outcome" });
 });
 
 test("changes are followed: what is held, then what happens", async () => {

@@ -3,6 +3,7 @@
  * over it need not know the difference. A call that has begun is seen to its end, whoever loses patience: it may already
  * have changed a ref. Only a wait is given up when its caller leaves.
  */
+import { randomBytes } from "node:crypto";
 import { StoreError } from "../../../store/store.js";
 import { type Answer, problem, Refused } from "../../http/answer.js";
 import { storeAnswer } from "../../http/failures.js";
@@ -56,13 +57,19 @@ export function repositoryFetch(open: () => Promise<Routes>): typeof globalThis.
 
 /** A request id, or the nature of the call, makes a repeat harmless. */
 async function answerOf(routes: Routes, request: Request): Promise<Answer> {
+  const [, , verb] = request.path;
+  let unknown: StoreError | null = null;
   for (let again = 0; ; again++) {
     try {
-      return await routes.answer({ ...request, isRepeat: again > 0 });
+      const answer = await routes.answer(request);
+      // Refused now, it may have been done before, and what came after it may hide that.
+      if (unknown !== null && verb === "release" && answer.status !== 200) throw unknown;
+      return answer;
     } catch (error) {
-      const isUnknown = error instanceof StoreError && error.kind === "unknown";
-      const isSafe = request.path[2] !== "acquire" || typeof request.body["request_id"] === "string";
-      if (!isUnknown || again >= unknownMax || !isSafe) throw error;
+      if (error === unknown || !(error instanceof StoreError) || error.kind !== "unknown") throw error;
+      const isSafe = verb !== "acquire" || typeof request.body["request_id"] === "string";
+      if (again >= unknownMax || !isSafe) throw error;
+      unknown = error;
     }
   }
 }
@@ -75,7 +82,7 @@ function requestOf(address: string, { method = "GET", body, signal }: Init): Req
     query: searchParams,
     body: body === undefined ? {} : (JSON.parse(body) as Readonly<Record<string, unknown>>),
     signal,
-    isRepeat: false,
+    id: randomBytes(16).toString("hex"),
   };
 }
 

@@ -31,8 +31,8 @@ export interface Request {
   readonly query: URLSearchParams;
   readonly body: Readonly<Record<string, unknown>>;
   readonly signal: AbortSignal | undefined;
-  /** The same was asked before, and its outcome is not known. */
-  readonly isRepeat: boolean;
+  /** The same when it is asked again because its outcome is not known. */
+  readonly id: string;
 }
 
 export class Routes {
@@ -133,9 +133,10 @@ export class Routes {
     return ok(outcome.capped ? { ...renewed, capped: true } : renewed);
   }
 
-  async #release(name: string, { body, isRepeat }: Request): Promise<Answer> {
+  async #release(name: string, { body, id }: Request): Promise<Answer> {
     const { call } = this.#caller(name, body);
-    const outcome = await this.leases.release({ ...call, outcome: null, note: null, repeatable: isRepeat });
+    const release = { ...call, outcome: null, note: null, repeatable: false, call: id };
+    const outcome = await this.leases.release(release);
     return "refused" in outcome ? lockRefusal(outcome, this.#asked(name, call.leaseId)) : ok(null);
   }
 
