@@ -2,7 +2,7 @@
 import { command } from "./command.mjs";
 import { haveSystemPackages } from "./system-packages.mjs";
 
-const packages = ["faketime", "git", "strace"];
+const packages = ["etcd-client", "etcd-server", "faketime", "git", "postgresql", "strace"];
 
 const missing = process.argv.includes("--help")
   ? null

@@ -51,6 +51,10 @@ export class Member {
     return this.#log;
   }
 
+  get pid(): number {
+    return this.#child?.pid ?? 0;
+  }
+
   start(): void {
     // The kernel ends it with us: a member must not outlive tests that were killed.
     const child = spawn("setpriv", ["--pdeathsig", "KILL", "etcd", ...this.args], {

@@ -16,6 +16,7 @@ test("the evidence ends at once where it cannot get its packages, and names each
   });
   assert.equal(status, 1);
   assert.equal(stdout, "", "nothing was begun");
-  for (const name of ["faketime", "git", "strace"]) assert.match(stderr, new RegExp(`\\b${name}\\b`));
+  for (const name of ["etcd-server", "faketime", "git", "strace"])
+    assert.match(stderr, new RegExp(`\\b${name}\\b`));
   assert.match(stderr, /sudo apt-get update && sudo apt-get install -y /);
 });

@@ -28,10 +28,10 @@ test("crashes under load lose nothing, and work goes on within seconds", async (
   const stores = await twoOn(await server.database());
   const ledger = new Ledger();
   ledger.start(stores, 16);
-  for (let i = 0; i < 6; i++) {
+  for (let i = 0; i < 20; i++) {
     await ledger.untilDone(20_000);
     await server.stop("SIGQUIT");
-    await delay(100 * i);
+    await delay(100 * (i % 6));
     await server.launch();
     await ledger.untilDone(10_000);
   }

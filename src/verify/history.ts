@@ -144,13 +144,18 @@ export interface History {
    * answers `delayed`, and what the backup did not know is forgotten: leases, sessions, request ids, never tokens.
    */
   readonly quiet?: readonly { readonly from: number; readonly to: number }[];
+  /**
+   * When one of several places that share the leases was gone, or could not reach them: whose turn it is was perhaps not
+   * known then, and nobody is accused of being late.
+   */
+  readonly upsets?: readonly { readonly from: number; readonly to: number }[];
   /** What is known of the way to the service; where nothing is, nobody is accused of being late. */
   readonly timely?: Timely;
   /** Where the service promises less than a server does. */
   readonly terms?: Terms;
 }
 
-/** What a service states that is no server: places that know nothing of each other share the leases, and no clock. */
+/** What a service states that is no single server: several places share the leases. */
 export interface Terms {
   /**
    * A place that did not grant a lease counts its time from when it first saw it, and adds this share of the TTL, at
@@ -159,6 +164,13 @@ export interface Terms {
   readonly margin?: { readonly minMs: number; readonly share: number };
   /** There is no line: who waits looks by itself, at least this often, in ms. */
   readonly lookEveryMs?: number;
+  /**
+   * The places share one clock, which is coarse and may stand still: leases, sessions and lock delays may last so much longer
+   * than they were told to, and what is told to be left of one may be off by as much, in ms. None is ever shorter.
+   */
+  readonly lateMs?: number;
+  /** A free name may be kept for one who waits at another place: who asks meanwhile is told `delayed`. */
+  readonly keepsTurns?: boolean;
   /** A repeat of a request renews the lease that it was granted. */
   readonly repeatRenews?: boolean;
   /** What callers need not ask for. */

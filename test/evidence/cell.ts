@@ -11,6 +11,7 @@ import { judged, type TooLittle, type WorkloadResult } from "../../src/verify/re
 import { seeded, seedFor } from "../../src/verify/seed.js";
 import { fillDisk } from "../system-small-disk.js";
 import { failSyncs } from "../system-tracer.js";
+import { ClockProbe, laterBy } from "./clock-probe.js";
 import type { Engine } from "./engines.js";
 import type { Arranged, Fault, Scene } from "./faults/fault.js";
 import { inFlightAt, merged, type Strike, type Window } from "./histories.js";
@@ -45,6 +46,9 @@ export interface Cell {
   /** Why it was not to be run: neither green nor red. */
   readonly inapplicable?: string;
 }
+
+/** How long the waiters of a server that is gone may hold up others, in ms. */
+const passedOverMs = 5000;
 
 /** How many times as long as was asked for a cell may take for its strikes. */
 const patience = 3;
@@ -106,6 +110,12 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
   const counted: Record<string, number> = {};
   const also: Operation[] = [];
   const quiet: Window[] = [];
+  const upsets: Window[] = [];
+  // Who decides alone keeps nobody's turn for others.
+  const isShared = engine.databaseOf !== undefined;
+  const upset = ({ from, to }: Window): void => {
+    if (isShared) upsets.push({ from, to: to + passedOverMs });
+  };
   const loads: LoadProcess[] = [];
   await using register = await Register.start();
   await using nodes = new Nodes();
@@ -113,6 +123,7 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
   const scene: Scene = {
     engine,
     nodes: nodes.all,
+    database: engine.databaseOf?.(nodes.first) ?? null,
     pushes: engine.pushesOf?.(nodes.first) ?? null,
     loads,
     disk: { fill: fillDisk, failSyncs },
@@ -123,10 +134,13 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
     },
     also: (operation) => also.push(operation),
     quiet: (window) => quiet.push(window),
+    upset,
   };
   const over = new AbortController();
   let striking = Promise.resolve();
+  let probe: ClockProbe | null = null;
   try {
+    probe = await ClockProbe.of(engine, nodes.all);
     for (const job of jobsOf(plan, seed, scene, register.url)) loads.push(await startLoad(job));
     const loaded = Promise.all(loads.map(({ runs }) => runs));
     striking = arranged.during(scene, over.signal);
@@ -141,6 +155,8 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
     await striking;
     for (const load of loads) load.over();
     const histories = await loaded;
+    const lateMs = (await probe?.end()) ?? 0;
+    if (probe !== null) counted.lateMs = Math.round(lateMs);
     const runs = workloadsNamed(namesOf(plan), register.url).map((workload) => {
       const names = `${prefixOf(fault)}${workload.name}-`;
       const run = merged(workload.name, histories, also, (name) => isOwnName(workload, name, names));
@@ -148,6 +164,8 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
         ...run.history,
         timely: { ...timely, transitMs: timely.transitMs + (fault.heldUpMs ?? 0) },
         ...(quiet.length === 0 ? {} : { quiet }),
+        ...(upsets.length === 0 ? {} : { upsets }),
+        ...(lateMs === 0 ? {} : { terms: laterBy(lateMs, run.history.terms) }),
       };
       const tally = { ...run.tally, ...register.tally(names) };
       return { workload, run: { ...run, history, tally } };
@@ -157,6 +175,7 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
     over.abort();
     // A strike that is under way may be about to start a server.
     await striking.catch(() => undefined);
+    await probe?.end().catch(() => undefined);
     for (const load of loads) await load[Symbol.asyncDispose]();
   }
 }

@@ -5,7 +5,11 @@ import type { Terms } from "../../src/verify/history.js";
 import type { Load } from "../../src/verify/http/pace.js";
 import { type Server, type ServerOptions, startServer, temporaryDir } from "../server.js";
 import { holdfast } from "../system-program.js";
+import type { Database } from "./database.js";
+import { etcd } from "./etcd-engine.js";
 import { git, gitLocal } from "./git-engines.js";
+import { noDatabase } from "./no-database.js";
+import { postgres } from "./postgres-engine.js";
 import { operator, tokens } from "./principals.js";
 import type { PushProxy } from "./push-proxy.js";
 
@@ -23,6 +27,8 @@ export interface Engine {
   readonly restore: (server: Server, file: string) => Promise<Server>;
   /** What its servers write through to where the data is; undefined: nothing lies in between. */
   readonly pushesOf?: (first: Server) => PushProxy;
+  /** What the servers share their data in; undefined: it is their own. */
+  readonly databaseOf?: (first: Server) => Database;
   /** Faults and sections of the evidence that it cannot be put to, and why. */
   readonly inapplicable: Readonly<Record<string, string>>;
   /** The workloads that it can do; undefined: all. */
@@ -63,6 +69,7 @@ export const sqlite: Engine = {
   },
   inapplicable: {
     "lost-push": "it writes in its own process",
+    ...noDatabase,
     "git-races": "its server decides alone",
   },
   share: 1,
@@ -70,4 +77,4 @@ export const sqlite: Engine = {
   wallClockMaxMs: 3_600_000,
 };
 
-export const engines: readonly Engine[] = [sqlite, git, gitLocal];
+export const engines: readonly Engine[] = [sqlite, postgres, etcd, git, gitLocal];

@@ -12,6 +12,7 @@ import { monotonicMs } from "../../src/verify/http/clock.js";
 import { freePort, type Server, type ServerOptions, startServer, temporaryDir } from "../server.js";
 import { until } from "../system-client.js";
 import type { Engine } from "./engines.js";
+import { noDatabase } from "./no-database.js";
 import { tokens } from "./principals.js";
 import { PushProxy } from "./push-proxy.js";
 
@@ -161,6 +162,7 @@ const inapplicable = {
   overload: "nobody is asked by others: each process works for itself",
   "graph-drain": "a repository keeps locks only",
   "graph-kill": "a repository keeps locks only",
+  ...noDatabase,
 };
 
 export const git: Engine = {

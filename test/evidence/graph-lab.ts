@@ -1,6 +1,7 @@
 // What the proofs about the work graph share: nodes on a server of their own with short claims, callers whose calls and
 // replies are written down, and a reading of every node afterwards. The checker of `holdfast verify` is the judge.
 import { check, type Violation } from "../../src/verify/check.js";
+import type { Terms } from "../../src/verify/history.js";
 import { HttpLab } from "../../src/verify/http/lab.js";
 import { Pace } from "../../src/verify/http/pace.js";
 import type { Caller } from "../../src/verify/lab.js";
@@ -77,8 +78,8 @@ export class GraphLab {
   }
 
   /** What the whole history breaks, in words. */
-  violations(): string[] {
-    const { violations } = check(this.lab.history());
+  violations(terms: Terms = {}): string[] {
+    const { violations } = check({ ...this.lab.history(), terms });
     return violations.map(({ invariant, name, says }: Violation) => `${invariant} ${name}: ${says}`);
   }
 

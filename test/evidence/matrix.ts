@@ -6,7 +6,7 @@ import { type Cell, runCell } from "./cell.js";
 import type { Engine } from "./engines.js";
 import type { Fault } from "./faults/fault.js";
 import { saveRuns } from "./history-file.js";
-import { counterLines, isRed, reachedLines, reasons, tableHead, tableRow } from "./table.js";
+import { clockLines, counterLines, isRed, reachedLines, reasons, tableHead, tableRow } from "./table.js";
 
 export interface MatrixOptions {
   readonly engines: readonly Engine[];
@@ -30,7 +30,7 @@ export async function runMatrix(options: MatrixOptions): Promise<string[]> {
       say(tableRow(cell));
     }
   say("");
-  for (const line of [...counterLines(cells), ...reachedLines(cells)]) say(line);
+  for (const line of [...counterLines(cells), ...reachedLines(cells), ...clockLines(cells)]) say(line);
   const red = cells.filter(isRed);
   return red.flatMap((cell) => [
     ...reasons(cell).map((reason) => `${cell.engine} ${cell.fault} (seed ${cell.seed}): ${reason}`),

@@ -29,6 +29,18 @@ export const nobodyHeard =
       (operation) => isAsked(operation) && operation.ended > from + graceMs && operation.ended < to,
     );
 
+/** Nobody who asks this node was granted anything meanwhile that was decided then. */
+export const nobodyServed =
+  ({ isAsked }: Pick<Node, "isAsked">, { from, to }: Window): Proof =>
+  (operations) =>
+    !operations.some(
+      (operation) =>
+        isAsked(operation) &&
+        operation.reply.kind === "granted" &&
+        operation.began > from + graceMs &&
+        operation.ended < to,
+    );
+
 /** This client, which was at work just before, began nothing meanwhile. */
 export const clientWasStill =
   (nth: number, { from, to }: Window): Proof =>

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { runCluster, wholeCluster } from "./cluster.js";
 import type { Engine } from "./engines.js";
 import type { Fault } from "./faults/fault.js";
 import { runDrain } from "./graph-drain.js";
@@ -58,6 +59,10 @@ const tests = (paths: readonly string[], env?: Record<string, string>) => (): Pr
 const simulatedSeeds = 5000;
 const drainedNodes = 10_000;
 const graphKills = 200;
+/** Where a database has the data, everything takes longer, and it is not the database that is killed here. */
+const shared = { drainedNodes: 4000, graphKills: 50 } as const;
+const amountsOf = ({ databaseOf }: Engine): Record<keyof typeof shared, number> =>
+  databaseOf === undefined ? { drainedNodes, graphKills } : shared;
 const raceRounds = 200;
 
 /** Once for each engine that can be put to the section, with its name before each reason. */
@@ -107,13 +112,22 @@ export const sections: readonly Section[] = [
   },
   {
     name: "graph-drain",
-    says: `${drainedNodes} nodes of a work graph are drained by 64 workers, of which many die`,
-    run: onEach("graph-drain", (engine, { seed, say }) => runDrain(engine, drainedNodes, seed, say)),
+    says: `${drainedNodes} nodes of a work graph, ${shared.drainedNodes} on a database, are drained by 64 workers, of which many die`,
+    run: onEach("graph-drain", (engine, { seed, say }) =>
+      runDrain(engine, amountsOf(engine).drainedNodes, seed, say),
+    ),
   },
   {
     name: "graph-kill",
-    says: `${graphKills} times kill -9 in the middle of claims: node, edge, lease and history stay of one mind`,
-    run: onEach("graph-kill", (engine, { seed, say }) => runKills(engine, graphKills, seed, say)),
+    says: `${graphKills} times kill -9, ${shared.graphKills} on a database, in the middle of claims: node, edge, lease and history stay of one mind`,
+    run: onEach("graph-kill", (engine, { seed, say }) =>
+      runKills(engine, amountsOf(engine).graphKills, seed, say),
+    ),
+  },
+  {
+    name: "cluster",
+    says: `two servers on a database, ${wholeCluster.clients} clients, ${wholeCluster.rounds} times taken and given back, one server after the other killed`,
+    run: onEach("cluster", (engine, { say }) => runCluster(engine, wholeCluster, say)),
   },
   {
     name: "git-races",

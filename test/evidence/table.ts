@@ -106,6 +106,14 @@ export function counterLines(cells: readonly Cell[]): string[] {
   ];
 }
 
+/** Where servers share a clock: how far it fell behind while a lease could last. */
+export const clockLines = (cells: readonly Cell[]): string[] =>
+  cells.flatMap(({ engine, fault, tally }) =>
+    tally.lateMs === undefined
+      ? []
+      : [`${engine} ${fault}: its clock fell behind by ${tally.lateMs} ms at most`],
+  );
+
 /** What the workloads reached, over all cells, by workload. */
 export function reachedLines(cells: readonly Cell[]): string[] {
   const sums = new Map<string, Record<string, number>>();

@@ -21,7 +21,7 @@ import {
   requestKey,
   settledBy,
 } from "./ledger.js";
-import { restOf, type SessionFacts, tickMs } from "./sessions.js";
+import { lateBy, restOf, type SessionFacts, tickMs } from "./sessions.js";
 import { type Accuse, at, told, who } from "./wording.js";
 
 export function checkGrants(name: NameFacts, ledger: Ledger, accuse: Accuse): void {
@@ -344,7 +344,7 @@ function checkEnd(lease: LeaseFacts, history: History, blame: Blame): void {
         [firstGrant(lease), noted],
         `${holderOf(lease)}, which was over by ${at(over)}, and it was revived: ${told(noted)}`,
       );
-    over = Math.max(over ?? 0, noted.ended + noted.reply.leftMs + history.clockBoundMs + tickMs);
+    over = Math.max(over ?? 0, noted.ended + noted.reply.leftMs + lateBy(history));
   }
 }
 

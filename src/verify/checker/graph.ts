@@ -22,7 +22,7 @@ import {
 } from "./graph-ledger.js";
 import { graceMs } from "./holds.js";
 import type { Ledger } from "./ledger.js";
-import { tickMs } from "./sessions.js";
+import { lateBy } from "./sessions.js";
 import { type Accuse, at, told } from "./wording.js";
 
 /** How many nodes there were. */
@@ -121,13 +121,11 @@ function checkHolds({ node, holds }: NodeFacts, ledger: GraphLedger, accuse: Acc
 }
 
 /** When its time was over, by all that was asked before this; infinite where that is not known. */
-function overBefore(hold: Hold, noted: NodeNoted, { clockBoundMs }: GraphLedger["history"]): number {
+function overBefore(hold: Hold, noted: NodeNoted, history: GraphLedger["history"]): number {
   const isBefore = (other: NodeNoted): boolean => other !== noted && other.began <= noted.ended;
   const before = toldOf(hold).filter((one) => isBefore(one.noted));
   if (before.length === 0 || hold.mayKeep.some(isBefore)) return Number.POSITIVE_INFINITY;
-  return (
-    Math.max(...before.map(({ noted: { ended }, lease }) => ended + lease.leftMs)) + clockBoundMs + tickMs
-  );
+  return Math.max(...before.map(({ noted: { ended }, lease }) => ended + lease.leftMs)) + lateBy(history);
 }
 
 /** I3, I12, I28: who is refused is told of a holder who can have been it, and is not it. */

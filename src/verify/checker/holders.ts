@@ -67,6 +67,6 @@ function checkLeft(
   const earliest = Math.min(Math.max(...promised), mayEndFrom(lease, history));
   if (decidedFrom(noted, history) + leftMs > latest + tickMs)
     blame(`${told(noted)} for ${leftMs} ms more, and it was over by ${at(latest)}`);
-  else if (noted.ended + leftMs < earliest - tickMs)
+  else if (noted.ended + leftMs < earliest - tickMs - (history.terms?.lateMs ?? 0))
     blame(`${told(noted)} for ${leftMs} ms more, and it had until ${at(earliest)} at least`);
 }

@@ -4,7 +4,7 @@
  */
 import type { History } from "../history.js";
 import { grantedFrom, type LeaseFacts } from "./ledger.js";
-import { tickMs } from "./sessions.js";
+import { lateBy, tickMs } from "./sessions.js";
 
 /** How late a dead holder's name may become free, beyond its TTL: I3. */
 export const graceMs = 1000;
@@ -33,11 +33,15 @@ export function mayEndFrom(lease: LeaseFacts, { clockBoundMs, quiet = [] }: Hist
   return earliest;
 }
 
-/** It had not run out before then. Where places count for themselves, one of them may take it for held for longer. */
+/** Whether a lease may be taken for held for a while after it has run out by its holder's own time. */
+export const isSeenLate = ({ terms }: History): boolean =>
+  terms?.margin !== undefined || terms?.lateMs !== undefined;
+
+/** It had not run out before then. */
 export const ranUntil = (lease: LeaseFacts, history: History): number =>
-  history.terms?.margin === undefined
-    ? heldUntil(lease, history)
-    : Math.min(promisedUntil(lease, history, Number.POSITIVE_INFINITY), mayEndFrom(lease, history));
+  isSeenLate(history)
+    ? Math.min(promisedUntil(lease, history, Number.POSITIVE_INFINITY), mayEndFrom(lease, history))
+    : heldUntil(lease, history);
 
 /** Worked out once for each lease. */
 const known = new WeakMap<LeaseFacts, number>();
@@ -54,9 +58,9 @@ export function heldUntil(lease: LeaseFacts, history: History): number {
 }
 
 /** By then its time was over, whatever happened. */
-export function expiredBy(lease: LeaseFacts, { clockBoundMs }: History): number {
+export function expiredBy(lease: LeaseFacts, history: History): number {
   const { grants, renewals, mayProlong, session } = lease;
-  const slackMs = clockBoundMs + tickMs;
+  const slackMs = lateBy(history);
   const told = [...grants, ...renewals];
   if (session === null)
     return mayProlong.length > 0

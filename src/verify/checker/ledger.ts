@@ -166,7 +166,7 @@ export function ledgerOf(history: History): Ledger {
     for (const lease of leases)
       if (lease.grants.some((grant) => acquires.includes(grant) && !mayBeReentry(lease, grant)))
         settled.push(lease);
-  return { history, names, requests, sessions, byRef, pulses: new Pulses(history.operations) };
+  return { history, names, requests, sessions, byRef, pulses: new Pulses(history) };
 }
 
 function nameIn(names: Map<string, NameFacts>, name: string): NameFacts {

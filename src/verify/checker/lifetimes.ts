@@ -3,8 +3,9 @@
  * somewhere between its beginning and its end, the service's clock may stray from the recorder's, a session ends
  * within a span of its own, and a call without a reply may have moved the end of its own lease, and of no other.
  */
+import { isSeenLate } from "./holds.js";
 import type { Acquire, LeaseFacts, Ledger, NameFacts, Noted, Renew } from "./ledger.js";
-import { tickMs } from "./sessions.js";
+import { lateBy } from "./sessions.js";
 
 /** Something lies between these. */
 export interface Span {
@@ -36,12 +37,14 @@ export const isUnanswered = ({ reply }: Noted): boolean => reply.kind === "unkno
 
 export class Lifetimes {
   readonly #bound: number;
+  readonly #lateBy: number;
 
   constructor(
     readonly name: NameFacts,
     readonly ledger: Ledger,
   ) {
     this.#bound = ledger.history.clockBoundMs;
+    this.#lateBy = lateBy(ledger.history);
   }
 
   leaseOf({ token }: Held): LeaseFacts | undefined {
@@ -59,11 +62,11 @@ export class Lifetimes {
   /** When its lock delay is over, if the lease ends within the span, and not by a release. */
   delayAfter(held: Held, { lo, hi }: Span): Span {
     const { delay } = held;
-    // It runs from the end by the holder's own time, though another place may still take the lease for held.
-    const from = this.ledger.history.terms?.margin === undefined ? lo : Math.min(lo, this.#expiryOf(held).lo);
+    // It runs from the end by the holder's own time, though the lease may still be taken for held.
+    const from = isSeenLate(this.ledger.history) ? Math.min(lo, this.#expiryOf(held).lo) : lo;
     return {
       lo: delay.lo === 0 ? 0 : from + delay.lo - this.#bound,
-      hi: delay.hi === 0 ? 0 : this.#seenBy(hi + delay.hi + this.#bound + tickMs),
+      hi: delay.hi === 0 ? 0 : this.#seenBy(hi + delay.hi + this.#lateBy),
     };
   }
 
@@ -142,7 +145,7 @@ export class Lifetimes {
     for (const { began, call } of lease?.mayProlong ?? []) {
       if (began > hi) continue;
       if (call.op === "renew" && call.ttlMs !== null) lo = Math.min(lo, began + call.ttlMs - this.#bound);
-      hi += (call.ttlMs ?? this.#ttlOf(held).hi) + this.#bound + tickMs;
+      hi += (call.ttlMs ?? this.#ttlOf(held).hi) + this.#lateBy;
     }
     return { lo, hi: Math.min(hi, lease?.session?.overBy ?? never) };
   }
@@ -154,7 +157,7 @@ export class Lifetimes {
   }
 
   #later({ lo, hi }: Span, ms: Span): Span {
-    return { lo: lo + ms.lo - this.#bound, hi: hi + ms.hi + this.#bound + tickMs };
+    return { lo: lo + ms.lo - this.#bound, hi: hi + ms.hi + this.#lateBy };
   }
 
   /** No longer than the session. */

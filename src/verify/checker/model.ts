@@ -38,6 +38,9 @@ export const initial: State = { from: -never, token: 0, held: null, delay: none,
 export const isObservation = ({ call, reply }: Noted): boolean =>
   call.op === "read" || reply.kind === "held" || reply.kind === "delayed" || reply.kind === "lost";
 
+/** How long the turn of one who no longer waits may be kept, in ms: where its place is gone, others must notice. */
+const passedOverMs = 5000;
+
 export class Model {
   readonly lifetimes: Lifetimes;
   /** Acquires without a reply that may have been granted any token. */
@@ -137,7 +140,8 @@ export class Model {
     // Once its request id was granted something, it gets that, or hears that it is over.
     if (this.#isGranted(state, acquire)) return null;
     if (reply.kind === "held") return (held?.token ?? null) === reply.token ? state : null;
-    if (reply.kind === "delayed") return held === null && this.#isDelayed(state, when) ? state : null;
+    if (reply.kind === "delayed")
+      return held === null && (this.#isDelayed(state, when) || this.#isKept(acquire)) ? state : null;
     if (reply.kind !== "granted" || reply.token !== this.#next(state)) return null;
     return this.#grant(state, [acquire], reply.token, when);
   }
@@ -202,6 +206,23 @@ export class Model {
       lo <= delay.hi ||
       quiet.some(({ from, to }) => from <= hi && to >= lo) ||
       this.#unsettled.some(({ call, began }) => call.delayMs > 0 && began <= hi)
+    );
+  }
+
+  /**
+   * It may be another's turn, who waited, or did so shortly before: whether it still does only its own place knows. And so it may
+   * be that of an earlier call of the same caller, if it never heard the end of it.
+   */
+  #isKept({ began, ended, process }: Acquire): boolean {
+    const { terms } = this.ledger.history;
+    if (terms?.keepsTurns !== true) return false;
+    return this.name.operations.some(
+      (other) =>
+        isOp(other, "acquire") &&
+        other.call.waitMs > 0 &&
+        (other.process !== process || other.reply.kind === "unknown") &&
+        other.began <= ended &&
+        other.began + other.call.waitMs + passedOverMs + (terms.lateMs ?? 0) >= began,
     );
   }
 

@@ -2,7 +2,9 @@
  * How long a service answered: what lateness is measured by. Time counts only while replies keep coming to the one
  * who records, so neither a service that is down, stopped or cut off is late for it, nor a recorder that stood still.
  */
-import type { Operation } from "../history.js";
+import type { History } from "../history.js";
+
+type Window = NonNullable<History["upsets"]>[number];
 
 /** Between two replies: beyond this nobody knows whether the service, or the recorder, was there. */
 const silenceMaxMs = 250;
@@ -13,12 +15,13 @@ class Pulse {
   /** By reply: how long the service had answered until then, in ms. */
   readonly #answeredMs: readonly number[];
 
-  constructor(ends: readonly number[]) {
+  constructor(ends: readonly number[], upsets: readonly Window[]) {
     this.#ends = [...ends].sort((one, other) => one - other);
     let last = Number.NEGATIVE_INFINITY;
     let sum = 0;
     this.#answeredMs = this.#ends.map((at) => {
-      if (at - last <= silenceMaxMs) sum += at - last;
+      const isUpset = upsets.some(({ from, to }) => from < at && to > last);
+      if (at - last <= silenceMaxMs && !isUpset) sum += at - last;
       last = at;
       return sum;
     });
@@ -49,7 +52,7 @@ function firstAbove(values: readonly number[], is: (value: number) => boolean): 
 export class Pulses {
   readonly #pulses = new Map<string, Pulse>();
 
-  constructor(operations: readonly Operation[]) {
+  constructor({ operations, upsets = [] }: Pick<History, "operations" | "upsets">) {
     const ends = new Map<string, number[]>();
     for (const { recorder = "", reply, ended } of operations) {
       if (reply.kind === "unknown" || reply.kind === "refused") continue;
@@ -57,7 +60,7 @@ export class Pulses {
       if (known === undefined) ends.set(recorder, [ended]);
       else known.push(ended);
     }
-    for (const [recorder, all] of ends) this.#pulses.set(recorder, new Pulse(all));
+    for (const [recorder, all] of ends) this.#pulses.set(recorder, new Pulse(all, upsets));
   }
 
   /** When the service had answered this recorder for so long since then. */

@@ -2,7 +2,7 @@
  * Waiting in line, I25 and I26, judged by waiters who waited in vain: only of them it is certain when they stood in
  * line. One that was refused at `ended` had arrived `waitMs` earlier at the latest, and did not leave before
  * `began + waitMs`. Of one that was granted it is not certain when it arrived, so it is judged only where the history
- * says how long a request may be on its way, and that is added. Queues of one node; names that overlap others are left out, for their turn
+ * says how long a request may be on its way, and that is added. Queues of one line; names that overlap others are left out, for their turn
  * depends on those.
  */
 import type { History } from "../history.js";
@@ -20,12 +20,12 @@ import {
   requestKey,
 } from "./ledger.js";
 import { canOverlap } from "./overlaps.js";
-import { tickMs } from "./sessions.js";
+import { lateBy, tickMs } from "./sessions.js";
 import { type Accuse, at, told } from "./wording.js";
 
 /** How long a free name may be kept from who waits for it: until it is told, or looks. */
 const wakeUpMs = 500;
-const withinMs = ({ terms }: History): number => wakeUpMs + (terms?.lookEveryMs ?? 0);
+const withinMs = ({ terms }: History): number => wakeUpMs + (terms?.lookEveryMs ?? 0) + (terms?.lateMs ?? 0);
 
 interface Wait {
   readonly acquire: Acquire;
@@ -51,8 +51,9 @@ export function checkQueue(name: NameFacts, ledger: Ledger, accuse: Accuse): voi
   }
 }
 
-function waitsIn({ operations }: NameFacts, { clockBoundMs }: History): Wait[] {
-  const slackMs = clockBoundMs + 2 * tickMs;
+function waitsIn({ operations }: NameFacts, history: History): Wait[] {
+  // Where places share a line, one that has just come stands at its own place first.
+  const slackMs = lateBy(history) + tickMs;
   return operations.flatMap((acquire) => {
     if (!isOp(acquire, "acquire") || acquire.call.waitMs === 0) return [];
     if (acquire.reply.kind !== "held" && acquire.reply.kind !== "delayed") return [];
@@ -60,9 +61,12 @@ function waitsIn({ operations }: NameFacts, { clockBoundMs }: History): Wait[] {
     // Answered early, for whatever reason: nothing is known.
     if (ended - began < call.waitMs) return [];
     const [from, to] = [ended - call.waitMs + slackMs, began + call.waitMs - slackMs];
-    return from < to ? [{ acquire, from, to }] : [];
+    return from < to && !isUpset(history, from, to) ? [{ acquire, from, to }] : [];
   });
 }
+
+const isUpset = ({ upsets = [] }: History, from: number, to: number): boolean =>
+  upsets.some((upset) => upset.from < to && upset.to > from);
 
 /** I25: nobody who came after a waiter was granted while it stood in line. */
 function checkTurn(lease: LeaseFacts, waits: readonly Wait[], ledger: Ledger, accuse: Accuse): void {
@@ -80,24 +84,31 @@ function checkTurn(lease: LeaseFacts, waits: readonly Wait[], ledger: Ledger, ac
   accuse("I25", lease.name.name, [acquire, grant], says);
 }
 
-/** I25: nor was anybody who came after a waiter granted before it, where both were. */
+/**
+ * I25: nor was anybody who came after a waiter granted before it, where both were. Where places share a line, each tells the
+ * others late who has come to it, and who waits at one that was away for long loses its turn to those at others.
+ */
 function checkServed({ leases }: NameFacts, ledger: Ledger, accuse: Accuse): void {
   const { history, pulses } = ledger;
   if (history.timely === undefined) return;
-  const withinLineMs = withinMs(history) + history.timely.transitMs;
-  /** Of those with lower tokens the one that came last. */
-  let last: { readonly lease: LeaseFacts; readonly came: number } | undefined;
+  const withinLineMs = wakeUpMs + history.timely.transitMs;
+  /** Of those with lower tokens the one that came last, by where it asked. */
+  const lasts = new Map<string | undefined, { readonly lease: LeaseFacts; readonly came: number }>();
   for (const lease of leases) {
     const grant = firstGrant(lease);
     const { began, ended, call, recorder } = grant;
     const came = Math.min(grantedFrom(lease), cameFrom(ledger, grant));
     const isWaiter = call.waitMs > 0 && lease.grants.length === 1 && lease.mayGrant.length === 0;
-    const inLine = isWaiter ? pulses.after(recorder, began, withinLineMs) : Number.POSITIVE_INFINITY;
-    if (last !== undefined && last.came > inLine && !isForgotten(history, began, ended)) {
+    const inOwnLine = isWaiter ? pulses.after(recorder, began, withinLineMs) : Number.POSITIVE_INFINITY;
+    const isAway = isUpset(history, began, ended);
+    for (const [where, last] of lasts) {
+      if (isAway && where !== recorder) continue;
+      const inLine = inOwnLine + (where === recorder ? 0 : (history.terms?.lateMs ?? 0));
+      if (last.came <= inLine || isForgotten(history, began, ended)) continue;
       const says = `stood in line by ${at(inLine)} and was passed: ${told(grant)}; ${told(firstGrant(last.lease))}`;
       accuse("I25", lease.name.name, [grant, firstGrant(last.lease)], says);
     }
-    if (last === undefined || came > last.came) last = { lease, came };
+    if (came > (lasts.get(recorder)?.came ?? Number.NEGATIVE_INFINITY)) lasts.set(recorder, { lease, came });
   }
 }
 

@@ -48,6 +48,10 @@ const unknownSession: Omit<SessionFacts, "id"> = {
 /** A service's clock may tick in whole milliseconds. */
 export const tickMs = 1;
 
+/** How long after its time something may still go on, in ms. */
+export const lateBy = ({ clockBoundMs, terms }: History): number =>
+  clockBoundMs + tickMs + (terms?.lateMs ?? 0);
+
 const isOpening = (noted: Noted): noted is Opening => noted.reply.kind === "opened";
 
 /** Every session that was opened or named. `all` is in the order in which operations began. */
@@ -105,7 +109,7 @@ function factsOf(
   const restores = quiet.filter(({ to }) => to >= opened.began).map(({ from }) => from);
   const forgotten = quiet.filter(({ from }) => from > opened.ended).map(({ to }) => to);
   const mayEnd = Math.min(least, ...ends.map(({ began }) => began), ...restores);
-  const most = ttlMs + clockBoundMs + tickMs;
+  const most = ttlMs + lateBy(history);
   const isEnded = ends.filter(({ reply }) => reply.kind === "done");
   return {
     id,
@@ -138,7 +142,7 @@ function factsOf(
 export function restOf(session: SessionFacts, { began, ended }: Noted, history: History): Rest {
   const { prolongs, lostKeepalives, ttlMs, principal } = session;
   if (principal === "") return { least: Number.NEGATIVE_INFINITY, most: Number.POSITIVE_INFINITY };
-  const slackMs = history.clockBoundMs + tickMs;
+  const slackMs = lateBy(history);
   const before = prolongs.filter((prolong) => prolong.ended < began);
   const latest = [...prolongs, ...lostKeepalives]
     .filter((prolong) => prolong.began <= ended)
@@ -171,7 +175,7 @@ export function checkSessions(sessions: Iterable<SessionFacts>, history: History
       blame(late.call.op === "acquire" ? "I5" : "I16", shown, `${says}; and went on: ${told(late)}`);
     } else if (early !== undefined)
       blame("I22", [early], `was to live until ${at(overFrom)} at least, but ${told(early)}`);
-    const most = (ttlMs + history.clockBoundMs + tickMs) * (1 + session.lostKeepalives.length);
+    const most = (ttlMs + lateBy(history)) * (1 + session.lostKeepalives.length);
     let latest: number | null = null;
     for (const noted of prolongs) {
       if (latest !== null && noted.began > latest)

@@ -1,5 +1,10 @@
 // Every fault, in the order of the table.
+import { backends } from "./backends.js";
 import { clock } from "./clock.js";
+import { databaseClock } from "./database-clock.js";
+import { databasePartition } from "./database-partition.js";
+import { databaseRestart } from "./database-restart.js";
+import { databaseStop } from "./database-stop.js";
 import { diskFull } from "./disk-full.js";
 import { duplicates } from "./duplicates.js";
 import type { Fault } from "./fault.js";
@@ -30,4 +35,9 @@ export const faults: readonly Fault[] = [
   restart,
   restore,
   lostPush,
+  databaseRestart,
+  databaseStop,
+  databasePartition,
+  backends,
+  databaseClock,
 ];

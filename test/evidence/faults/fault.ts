@@ -7,6 +7,7 @@ import type { Tally } from "../../../src/verify/lab.js";
 import type { Server, ServerOptions } from "../../server.js";
 import type { fillDisk } from "../../system-small-disk.js";
 import type { failSyncs } from "../../system-tracer.js";
+import type { Database } from "../database.js";
 import type { Engine } from "../engines.js";
 import type { Proof, Window } from "../histories.js";
 import type { LoadProcess } from "../load-process.js";
@@ -63,6 +64,8 @@ export interface Scene {
   readonly engine: Engine;
   /** At least one, all on the same data. */
   readonly nodes: readonly Node[];
+  /** What keeps the data of all nodes, where that is not themselves. */
+  readonly database: Database | null;
   /** Between the nodes and their data, where something is. */
   readonly pushes: PushProxy | null;
   /** The processes that call. */
@@ -77,6 +80,8 @@ export interface Scene {
   readonly also: (operation: Operation) => void;
   /** The server was brought back from a backup: see History.quiet. */
   readonly quiet: (window: Window) => void;
+  /** A node was gone, or cut off from the data that others share with it: see History.upsets. */
+  readonly upset: (window: Window) => void;
 }
 
 export const now = monotonicMs;
@@ -92,6 +97,11 @@ export function oneOf({ nodes, random }: Pick<Scene, "nodes" | "random">): Node 
 export function firstOf({ nodes: [first] }: Pick<Scene, "nodes">): Node {
   if (first === undefined) throw new Error("there is no server");
   return first;
+}
+
+export function databaseOf({ database }: Pick<Scene, "database">): Database {
+  if (database === null) throw new Error("the servers share no database");
+  return database;
 }
 
 /** A length of time, in ms, by chance. */

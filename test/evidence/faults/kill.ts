@@ -18,6 +18,7 @@ export const kill: Fault = {
         server.kill("SIGKILL");
         const hasEnded = await endsSoon(server);
         if (hasEnded) node.server = await server.restart();
+        scene.upset({ from, to: now() });
         scene.struck({ from, to: from }, seen(hasEnded && (await isReplaced(server, node.server, null))));
       }),
   }),

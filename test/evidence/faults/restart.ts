@@ -17,6 +17,7 @@ export const restart: Fault = {
         const from = now();
         node.server = await scene.engine.bounce(server);
         const window = { from, to: now() };
+        scene.upset(window);
         scene.struck(window, seen(await isReplaced(server, node.server, 0)));
       }),
   }),

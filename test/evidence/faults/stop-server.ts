@@ -20,7 +20,9 @@ export const stopServer: Fault = {
           () => server.kill("SIGSTOP"),
           () => server.kill("SIGCONT"),
         );
-        if (window !== null) scene.struck(window, nobodyHeard(node, window));
+        if (window === null) return;
+        scene.upset(window);
+        scene.struck(window, nobodyHeard(node, window));
       }),
   }),
 };
