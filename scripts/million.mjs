@@ -1,19 +1,23 @@
 // A million unique jobs claimed and released over HTTP, then the clean-up, with a short retention: prints what file
 // and memory do, and that a name that was forgotten goes on above its last token. Needs the build; not a test.
-//   npm run -s build && node scripts/million.mjs [--jobs 1000000] [--dist DIR]
+//   npm run -s build && node scripts/million.mjs [--jobs 1000000] [--rest SECONDS] [--dist DIR]
 import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 
 const { values } = parseArgs({
   options: {
     jobs: { type: "string", default: "1000000" },
+    // V8 gives the pages of a main thread back about 100 s after its last full collection.
+    rest: { type: "string", default: "130" },
     dist: { type: "string", default: fileURLToPath(new URL("../dist", import.meta.url)) },
   },
 });
-const load = (file) => import(pathToFileURL(join(resolve(values.dist), "test", file)).href);
-const { churn, describe, forgetful, observable, tokensRise } = await load("system-churn.js");
-const { startServer } = await load("server.js");
+const load = (file) => import(pathToFileURL(join(resolve(values.dist), file)).href);
+const { churn, describe, forgetful, observable, tokensRise } = await load("test/system-churn.js");
+const { startServer } = await load("test/server.js");
+const { residentMb } = await load("bench/proc.js");
 
 const jobs = Number(values.jobs);
 const warmUp = 20_000;
@@ -29,6 +33,8 @@ console.log(`${jobs} jobs, each claimed and released once, with ${JSON.stringify
 // jobs add to one that has.
 const { start: cold } = await churn(server, warmUp, say);
 const { start, peak, end, loadMs, cleanMs, tokens } = await churn(server, jobs, say);
+await sleep(Number(values.rest) * 1000);
+const resting = residentMb(server.pid);
 const rise = await tokensRise(server, tokens);
 console.log(`cold           ${describe(cold)}`);
 console.log(`start          ${describe(start)}; after ${warmUp} jobs and their clean-up`);
@@ -36,6 +42,7 @@ console.log(
   `peak           ${describe(peak)}; ${(loadMs / 1000).toFixed(0)} s, ${Math.round((jobs / loadMs) * 1000)} jobs a second`,
 );
 console.log(`after clean-up ${describe(end)}; ${(cleanMs / 1000).toFixed(1)} s after the last release`);
+console.log(`at rest        memory ${resting} MB resident; ${values.rest} s later`);
 console.log(
   `tokens         ${tokens.size} names of before granted again, each at least ${rise} above its last`,
 );
