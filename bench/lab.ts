@@ -14,7 +14,8 @@ export class Lab {
   readonly options: Options;
   readonly failures: string[] = [];
   readonly say: (text: string) => void;
-  readonly #load = new LoadProcess();
+  /** One for each target that is called at the same time. */
+  readonly #loads = [new LoadProcess()];
   readonly #targets: Target[] = [];
 
   constructor(options: Options, say: (text: string) => void) {
@@ -39,8 +40,30 @@ export class Lab {
    * Carries out an order. Every reply must be a 200 or 201 and all but 1 % must be of the `good` kinds; what is not
    * becomes a failure, and the tally comes back all the same.
    */
-  async run(target: Target, work: Work, extent: Partial<Order>, good: readonly string[]): Promise<Tally> {
-    const tally = await this.#load.run(target.port, work, extent);
+  run(target: Target, work: Work, extent: Partial<Order>, good: readonly string[]): Promise<Tally> {
+    return this.#run(0, target, work, extent, good);
+  }
+
+  /** The same for several targets at once, each with work and a load process of its own. */
+  runAll(
+    targets: readonly (readonly [Target, Work])[],
+    extent: Partial<Order>,
+    good: readonly string[],
+  ): Promise<Tally[]> {
+    while (this.#loads.length < targets.length) this.#loads.push(new LoadProcess());
+    return Promise.all(targets.map(([target, work], nth) => this.#run(nth, target, work, extent, good)));
+  }
+
+  async #run(
+    nth: number,
+    target: Target,
+    work: Work,
+    extent: Partial<Order>,
+    good: readonly string[],
+  ): Promise<Tally> {
+    const load = this.#loads[nth];
+    if (load === undefined) throw new Error(`there is no load process ${nth}`);
+    const tally = await load.run(target.port, work, extent);
     const ok = (tally.statuses["200"] ?? 0) + (tally.statuses["201"] ?? 0);
     const fine = good.reduce((sum, outcome) => sum + (tally.outcomes[outcome] ?? 0), 0);
     const label = work.kind === "pool" ? work.request : work.kind;
@@ -59,7 +82,7 @@ export class Lab {
   }
 
   async close(): Promise<void> {
-    await this.#load.stop();
+    await Promise.all(this.#loads.map((load) => load.stop()));
     await Promise.all(this.#targets.map((target) => target.stop("SIGKILL")));
   }
 }

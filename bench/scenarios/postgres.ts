@@ -1,5 +1,5 @@
-// Durable acquire on PostgreSQL beside what pgbench gets from the same server with one upsert for each transaction: both with 64
-// clients and fresh names, rounds in turn.
+// Durable acquire on PostgreSQL beside what pgbench gets from the same server with one upsert for each transaction, and two
+// servers on one database beside one: all with 64 clients in sum and fresh names, rounds in turn.
 
 import { execFile } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -33,44 +33,56 @@ export async function postgres(lab: Lab): Promise<Findings> {
   try {
     await server.sql("CREATE DATABASE bench");
     await server.sql("CREATE TABLE bench (key text PRIMARY KEY, value text NOT NULL)", [], "bench");
-    const holdfast = await lab.holdfast(undefined, await server.database());
-    const rounds = await compare(lab, server, holdfast);
-    await holdfast.stop();
+    const database = await server.database();
+    const nodes = [await lab.holdfast(undefined, database), await lab.holdfast(undefined, database)] as const;
+    const rounds = await compare(lab, server, nodes);
+    for (const node of nodes) await node.stop();
     return findingsOf(rounds);
   } finally {
     await server.stop("SIGINT");
   }
 }
 
-interface Round {
-  readonly mine: Speed;
-  readonly bare: Speed;
-}
+/** pgbench, one server, two servers. */
+type Runner = "bare" | "one" | "two";
+type Round = Readonly<Record<Runner, Speed>>;
 
-async function compare(lab: Lab, server: Postgres, holdfast: Holdfast): Promise<Round[]> {
+async function compare(lab: Lab, server: Postgres, nodes: readonly [Holdfast, Holdfast]): Promise<Round[]> {
   const { rounds, seconds } = lab.options;
-  const bare = (length: number) => pgbench(server, length);
-  const mine = async (round: number, length: number): Promise<Speed> => {
-    const names = { style: "random", stem: `run${String(round).padStart(2, "0")}`, seed: round + 1 } as const;
-    const work = { kind: "acquire", names, body: BODY } as const;
-    const tally = await lab.run(holdfast, work, { connections: CLIENTS, seconds: length }, GOOD);
-    return { perSecond: rateOf(tally, GOOD), p99Ms: tally.p99Ms };
+  const acquire = async (called: readonly Holdfast[], round: number, length: number): Promise<Speed> => {
+    const works = called.map((node, nth) => {
+      const stem = `${called.length}${nth}${String(round).padStart(3, "0")}`;
+      const names = { style: "random", stem, seed: 2 * round + nth + 1 } as const;
+      return [node, { kind: "acquire", names, body: BODY }] as const;
+    });
+    const extent = { connections: CLIENTS / called.length, seconds: length };
+    const tallies = await lab.runAll(works, extent, GOOD);
+    return {
+      perSecond: tallies.reduce((sum, tally) => sum + rateOf(tally, GOOD), 0),
+      p99Ms: Math.max(...tallies.map(({ p99Ms }) => p99Ms)),
+    };
+  };
+  const runners: Record<Runner, (round: number, length: number) => Promise<Speed>> = {
+    bare: (_, length) => pgbench(server, length),
+    one: (round, length) => acquire(nodes.slice(0, 1), round, length),
+    two: (round, length) => acquire(nodes, round, length),
   };
   lab.say("postgres: warming up");
-  await bare(WARM_UP_SECONDS);
-  await mine(0, WARM_UP_SECONDS);
+  for (const run of Object.values(runners)) await run(0, WARM_UP_SECONDS);
   const found: Round[] = [];
   for (let round = 1; round <= rounds; round += 1) {
     const speeds = new Map<string, Speed>();
-    for (const one of inTurn(["bare", "mine"], round)) {
-      await quiet(holdfast.pid);
+    for (const [name, run] of inTurn(Object.entries(runners), round)) {
+      for (const { pid } of nodes) await quiet(pid);
       await server.sql("CHECKPOINT");
-      speeds.set(one, one === "bare" ? await bare(seconds) : await mine(round, seconds));
+      speeds.set(name, await run(round, seconds));
     }
-    const [b, m] = [speeds.get("bare"), speeds.get("mine")];
-    if (b === undefined || m === undefined) throw new Error("a round without both runs");
-    found.push({ bare: b, mine: m });
-    lab.say(`postgres: round ${round}: ${Math.round(m.perSecond)}/s, pgbench ${Math.round(b.perSecond)}/s`);
+    const [bare, one, two] = [speeds.get("bare"), speeds.get("one"), speeds.get("two")];
+    if (bare === undefined || one === undefined || two === undefined)
+      throw new Error("a round without all runs");
+    found.push({ bare, one, two });
+    const [b, o, t] = [bare, one, two].map(({ perSecond }) => Math.round(perSecond));
+    lab.say(`postgres: round ${round}: ${o}/s, two servers ${t}/s, pgbench ${b}/s`);
   }
   return found;
 }
@@ -97,22 +109,27 @@ async function pgbench(server: Postgres, seconds: number): Promise<Speed> {
 }
 
 function findingsOf(rounds: readonly Round[]): Findings {
-  const ratios = rounds.map(({ mine, bare }) => mine.perSecond / bare.perSecond);
-  const shown = (speeds: readonly Speed[]): string =>
-    `${count(median(speeds.map(({ perSecond }) => perSecond)))}/s, p99 ${milliseconds(median(speeds.map(({ p99Ms }) => p99Ms)))}`;
-  const [lowest, highest] = [Math.min(...ratios), Math.max(...ratios)];
+  const shown = (runner: Runner): string => {
+    const speeds = rounds.map((round) => round[runner]);
+    const rate = count(median(speeds.map(({ perSecond }) => perSecond)));
+    return `${rate}/s, p99 ${milliseconds(median(speeds.map(({ p99Ms }) => p99Ms)))}`;
+  };
+  const ratiosOf = (mine: Runner, other: Runner): number[] =>
+    rounds.map((round) => round[mine].perSecond / round[other].perSecond);
+  const ratio = (ratios: readonly number[]): string =>
+    `${median(ratios).toFixed(2)} (${Math.min(...ratios).toFixed(2)} – ${Math.max(...ratios).toFixed(2)})`;
+  const [besideBare, besideOne] = [ratiosOf("one", "bare"), ratiosOf("two", "one")];
   return {
     facts: [
-      {
-        label: "durable acquire on PostgreSQL, 64 connections",
-        value: shown(rounds.map(({ mine }) => mine)),
-      },
-      { label: "pgbench, one upsert each, 64 clients", value: shown(rounds.map(({ bare }) => bare)) },
-      {
-        label: "… the first beside the second",
-        value: `${median(ratios).toFixed(2)} (${lowest.toFixed(2)} – ${highest.toFixed(2)})`,
-      },
+      { label: "durable acquire on PostgreSQL, 64 connections", value: shown("one") },
+      { label: "pgbench, one upsert each, 64 clients", value: shown("bare") },
+      { label: "… the first beside the second", value: ratio(besideBare) },
+      { label: "two servers on the same database, 32 connections each", value: shown("two") },
+      { label: "… beside one server", value: ratio(besideOne) },
     ],
-    bars: [atLeast("durable acquire on PostgreSQL: speed beside pgbench", median(ratios), 1)],
+    bars: [
+      atLeast("durable acquire on PostgreSQL: speed beside pgbench", median(besideBare), 1),
+      atLeast("two servers on one PostgreSQL beside one", median(besideOne), 1.3),
+    ],
   };
 }
