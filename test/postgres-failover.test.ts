@@ -1,6 +1,8 @@
 // A standby takes over. With a synchronous one nothing that was answered is lost; with any other, what was lost never comes again
 // as something else: tokens rise above it, and followers of the feed are told. An old primary that comes back is refused.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { decideAcquire } from "../src/core/acquire.js";
@@ -9,7 +11,7 @@ import { failoverJump, policyDefault } from "../src/core/limits.js";
 import { openPostgres } from "../src/engines/postgres/open.js";
 import type { Store } from "../src/store/store.js";
 import { isStoreError } from "./conformance.js";
-import { Postgres } from "./postgres-lab.js";
+import { Postgres, postgresBin } from "./postgres-lab.js";
 import { Ledger } from "./postgres-ledger.js";
 import { bump, claim, follow, take, until } from "./store-lab.js";
 import { TcpSwitch } from "./tcp-switch.js";
@@ -23,12 +25,15 @@ async function grant(store: Store, name: string, inSpace = "default"): Promise<n
   return "granted" in outcome ? outcome.granted.lock.token : assert.fail(JSON.stringify(outcome));
 }
 
-async function settled<Result>(attempt: () => Promise<Result>): Promise<Result> {
+async function settled<Result>(
+  attempt: () => Promise<Result>,
+  isFinal: (error: unknown) => boolean = () => false,
+): Promise<Result> {
   for (const end = performance.now() + 20_000; ; await delay(20))
     try {
       return await attempt();
     } catch (error) {
-      if (performance.now() > end) throw error;
+      if (isFinal(error) || performance.now() > end) throw error;
     }
 }
 
@@ -131,24 +136,63 @@ test("what a failover lost never comes again: no token, no version, no place in 
   }
 });
 
-test("data that was copied to another database is not used as if it were the same", async () => {
+/** A dump of the database in plain SQL, and what loads one. */
+const dump = (server: Postgres, database: string): string =>
+  execFileSync(join(postgresBin(), "pg_dump"), ["--dbname", server.url(database)], { encoding: "utf8" });
+const load = (server: Postgres, database: string, text: string): Buffer =>
+  execFileSync(
+    join(postgresBin(), "psql"),
+    ["--quiet", "--set=ON_ERROR_STOP=1", "--dbname", server.url(database)],
+    { input: text },
+  );
+
+test("data that was copied to another database, or loaded again where it was, is not used as if it were the same", async () => {
   const server = await Postgres.start();
   try {
     const place = await server.database();
     const store = await openPostgres(place);
-    const before = await grant(store, "a");
-    await server.sql("UPDATE holdfast.state SET system = '123'", [], "test_1");
-    await assert.rejects(bump(store, "b"), isStoreError("unsupported"));
+    await bump(store, "a");
+    const old = dump(server, "test_1");
+    const before = await grant(store, "b");
     await store.close();
-    await assert.rejects(openPostgres(place), /was made on another database and copied here/);
-    await server.sql(
-      "UPDATE holdfast.state SET system = h.system, timeline = -1 FROM holdfast.here() h",
-      [],
-      "test_1",
+    await server.sql("CREATE DATABASE loaded OWNER holdfast");
+    load(server, "loaded", old);
+    await server.sql("CREATE DATABASE copied OWNER holdfast TEMPLATE test_1");
+    await server.sql("DROP SCHEMA holdfast CASCADE", [], "test_1");
+    load(server, "test_1", old);
+    for (const database of ["loaded", "copied", "test_1"]) {
+      const opening = openPostgres(server.url(database));
+      await assert.rejects(opening, /was made in another place and copied here/, database);
+      await server.sql(
+        "UPDATE holdfast.state SET system = h.system, timeline = -1 FROM holdfast.here() h",
+        [],
+        database,
+      );
+      const again = await openPostgres(server.url(database));
+      assert.ok((await grant(again, "b-again")) > before + failoverJump, database);
+      await again.close();
+    }
+  } finally {
+    await server.stop();
+  }
+});
+
+test("nor is it by a server that was running when it was loaded again", async () => {
+  const server = await Postgres.start();
+  try {
+    const store = await openPostgres(await server.database());
+    await bump(store, "a");
+    const old = dump(server, "test_1");
+    await bump(store, "a");
+    load(server, "test_1", `BEGIN; DROP SCHEMA holdfast CASCADE; ${old} COMMIT;`);
+    await assert.rejects(
+      settled(
+        () => bump(store, "a"),
+        (error) => isStoreError("unsupported")(error),
+      ),
+      isStoreError("unsupported"),
     );
-    const again = await openPostgres(place);
-    assert.ok((await grant(again, "b")) > before + failoverJump);
-    await again.close();
+    await store.close();
   } finally {
     await server.stop();
   }

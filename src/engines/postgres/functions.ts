@@ -12,13 +12,15 @@ const planned =
 const lockMs = 3000;
 
 /**
- * Which database this is, and how often it was taken over from another: fails on a standby that only follows. Not in plain SQL,
- * which would be planned at every call.
+ * Which database this is, and how often it was taken over from another: fails on a standby that only follows. The table counts as
+ * well as the database and its server: one that was loaded from a dump is another, also where the dump was made. Not in plain
+ * SQL, which would be planned at every call.
  */
 const here = (schema: string): string => `
 CREATE FUNCTION ${schema}.here(OUT system text, OUT timeline bigint) LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  SELECT c.system_identifier::text INTO STRICT system FROM pg_control_system() c;
+  SELECT concat_ws('.', c.system_identifier, d.oid, '${schema}.state'::regclass::oid) INTO STRICT system
+    FROM pg_control_system() c, pg_database d WHERE d.datname = current_database();
   timeline := ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint;
 END $$`;
 

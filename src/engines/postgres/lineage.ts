@@ -11,7 +11,7 @@ import { StoreError } from "../../store/store.js";
 import type { Pool } from "./pool.js";
 import type { Told } from "./values.js";
 
-/** A system identifier, and how often another server took over with its data. */
+/** Which server, database and table, as the database names them, and how often another server took over with its data. */
 interface Lineage {
   readonly system: string;
   readonly timeline: number;
@@ -63,7 +63,7 @@ export class Lineages {
   #copied(): StoreError {
     return new StoreError(
       "unsupported",
-      `the data in ${this.location} was made on another database and copied here (a restored dump, an upgrade): make sure that no server uses the other one, then say so with: UPDATE ${this.schema}.state SET system = h.system, timeline = -1 FROM ${this.schema}.here() h (docs/postgres.md says what that means for leases)`,
+      `the data in ${this.location} was made in another place and copied here (a dump that was loaded, an upgrade): make sure that no server uses the other one, then say so with: UPDATE ${this.schema}.state SET system = h.system, timeline = -1 FROM ${this.schema}.here() h (docs/postgres.md says what that means for leases)`,
     );
   }
 
