@@ -17,7 +17,7 @@ import {
 import { lockKey } from "./keys.js";
 import { type Claim, settled } from "./lease.js";
 import type { Policy } from "./limits.js";
-import { countTurns, tellNext, turnsIn } from "./line.js";
+import { countTurns, isServing, tellNext, turnsIn } from "./line.js";
 import type { LockRecord } from "./records.js";
 import type { Refusal } from "./refusal.js";
 import { againOrRefuse, type Granted, takeOrRefuse } from "./take.js";
@@ -68,17 +68,20 @@ function leaveLine(draft: Draft, claim: Claim, successors: Successors): void {
   if (!wasOthers && isOthersTurn(draft, space, name, successors)) tellNext(draft, space, name);
 }
 
-/** Nobody passes those who wait at other servers. */
+/** Nobody passes those who wait at other servers, nor one here whom another step is about to serve. */
 function takeInTurn(
   draft: Draft,
   lock: LockRecord | null,
   claim: Claim,
   successors: Successors,
 ): Granted | Refusal {
-  if (!isOthersTurn(draft, claim.space, claim.name, successors)) return takeOrRefuse(draft, lock, claim);
+  const isOthers = isOthersTurn(draft, claim.space, claim.name, successors);
+  if (!isOthers && !isServing(successors.peer, claim.space, claim.name))
+    return takeOrRefuse(draft, lock, claim);
   const answer = againOrRefuse(draft, lock, claim);
   // It is free, and whoever's turn it is has not taken it yet, or does not know.
-  if ("refused" in answer && answer.refused === "queued") tellNext(draft, claim.space, claim.name);
+  if (isOthers && "refused" in answer && answer.refused === "queued")
+    tellNext(draft, claim.space, claim.name);
   return answer;
 }
 

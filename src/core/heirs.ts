@@ -6,7 +6,7 @@ import type { Draft } from "./draft.js";
 import { everySpace, floorKey, type Key, lockKey, requestKey, sessionKey } from "./keys.js";
 import { type Claim, holdingNow, settled, toldAgain } from "./lease.js";
 import { waitersAhead } from "./limits.js";
-import { countTurns, nextIn, type Peer, tellNext, turnsIn } from "./line.js";
+import { countTurns, isServing, nextIn, type Peer, tellNext, turnsIn } from "./line.js";
 import { hasOverlap, overlapOf } from "./names.js";
 import type { LockRecord } from "./records.js";
 import type { Holding, Refusal } from "./refusal.js";
@@ -66,6 +66,7 @@ export function succeed(
     if (before !== first || draft.hasChanged(lockKey(space, name))) tellNext(draft, space, name);
     return [];
   }
+  if (isServing(peer, space, name)) return [];
   const heirs = serveFirst(draft, space, name, lock, successors);
   if (heirs.length > 0) countTurns(draft, space, name, peer, heirs);
   if (heirs.some(isGranted)) return heirs;

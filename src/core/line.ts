@@ -28,6 +28,10 @@ export interface Peer {
   readonly turnOf: (claim: Claim) => string | undefined;
 }
 
+/** Whether another step of this server is about to serve the first who listens here: nobody else is to have the name meanwhile. */
+export const isServing = (peer: Peer | undefined, space: string, name: string): boolean =>
+  peer?.places(space, name).find(({ who }) => who !== "away")?.who === "served";
+
 /** Ends a turn whose waiter is away: it keeps the place, and those after it go first. */
 const awayMark = "-";
 const isAway = (turn: string): boolean => turn.endsWith(awayMark);

@@ -47,7 +47,8 @@ export interface QueueLimits {
 }
 
 const queueName = (space: string, name: string): string => `${space}/${name}`;
-const ticketName = (claim: Claim): string | null =>
+/** What makes calls one request; null: the call stands for itself. */
+export const ticketName = (claim: Claim): string | null =>
   claim.request === null ? null : `${claim.space}/${claim.principal}/${claim.request.id}`;
 
 export class Queues {

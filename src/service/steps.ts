@@ -41,7 +41,7 @@ export class Steps {
     let passed: readonly Waiter[] = [];
     const deciding = (view: View): Decision<Reply> => {
       if (offered.length > 0) passed = [...passed, ...offered];
-      withdraw(offered);
+      this.#withdraw(offered);
       offered.length = 0;
       const decision = decide(view, this.queues.successors);
       if ("need" in decision) return decision;
@@ -89,7 +89,10 @@ export class Steps {
 
   #settle(heir: Heir): void {
     const waiter = this.queues.of(heir.claim);
-    if (waiter === undefined) return;
+    if (waiter === undefined) {
+      this.tell.ghost(heir);
+      return;
+    }
     this.queues.leave(waiter, true);
     if (waiter.gone) this.tell.ghost(heir);
     else waiter.settle(heir.outcome);
@@ -98,22 +101,23 @@ export class Steps {
   /** Certainly not done: they wait on. Maybe done: they must ask again with their request id. */
   #failed(offered: readonly Waiter[], error: unknown): void {
     this.tell.failed();
-    if (!(error instanceof StoreError) || error.kind !== "unknown") {
-      withdraw(offered);
-      for (const waiter of offered) if (waiter.gone) this.queues.abandon(waiter);
-      return;
-    }
-    withdraw(offered);
+    this.#withdraw(offered);
+    if (!(error instanceof StoreError) || error.kind !== "unknown") return;
     for (const waiter of offered) {
       // The request id keeps the place: if it turns out not to be done, whoever was first is still first.
       this.queues.abandon(waiter);
       waiter.settle(error);
     }
   }
+
+  /** They are in line again; those who have left meanwhile, as if they had left just now. */
+  #withdraw(offered: readonly Waiter[]): void {
+    for (const waiter of offered) {
+      if (waiter.presence !== "offered") continue;
+      waiter.presence = "present";
+      if (waiter.gone) this.queues.abandon(waiter);
+    }
+  }
 }
 
 const instantWidth = sortableInstant(0).length;
-
-function withdraw(offered: readonly Waiter[]): void {
-  for (const waiter of offered) if (waiter.presence === "offered") waiter.presence = "present";
-}

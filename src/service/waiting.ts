@@ -12,7 +12,7 @@ import { placeOf, waitingElsewhere } from "../core/line.js";
 import type { Holding, Refusal } from "../core/refusal.js";
 import type { Stop, Timer } from "../store/clock.js";
 import { StoreError } from "../store/store.js";
-import type { Queues, Waiter, WaitOutcome } from "./queues.js";
+import { type Queues, ticketName, type Waiter, type WaitOutcome } from "./queues.js";
 import { heirsOf, type Steps } from "./steps.js";
 
 /** How long a caller will wait, and how it says that it left. */
@@ -85,7 +85,7 @@ export class Waiting {
   }
 
   acquire(claim: Claim, wait: Wait | null): Promise<Acquired> {
-    const ticket = ticketOf(claim);
+    const ticket = ticketName(claim);
     return ticket === null ? this.#noting(claim, wait) : this.#repeatable(ticket, claim, wait);
   }
 
@@ -187,23 +187,23 @@ export class Waiting {
     const { claim } = waiter;
     const turn = this.#turnOf(waiter, wait);
     try {
-      const { outcome, line } = await this.steps.run(
-        acquireKeys(claim),
-        (view, successors) => this.#noted(claim, decideAcquire(view, claim, this.policy, successors, true)),
-        (reply) => withOwn(claim, reply),
-      );
-      if (line?.isFull === true)
-        throw new StoreError(
-          "unavailable",
-          `${line.turns.length} wait for this name already: try again later`,
-        );
-      if (!isWaitable(outcome)) {
+      const outcome = await this.#look(claim).catch((error: unknown) => {
+        // No answer for one whom another step is about to serve: it waits on.
+        if (waiter.presence !== "offered") throw error;
+        return null;
+      });
+      if (outcome !== null && !isWaitable(outcome)) {
         // Whoever took the place over meanwhile, and may be gone already, does not decide about this grant.
         if ("granted" in outcome && !turn.isMine() && !wait.gone.aborted)
           this.#hear(outcome.granted.lock.lease.id);
         return this.#answer(claim, outcome);
       }
-      if ("refused" in outcome && outcome.refused === "delayed" && outcome.why === "restore")
+      if (
+        outcome !== null &&
+        "refused" in outcome &&
+        outcome.refused === "delayed" &&
+        outcome.why === "restore"
+      )
         this.quietUntil(outcome.availableAt);
       const result = await turn.over;
       if (result instanceof Error) throw result;
@@ -215,6 +215,18 @@ export class Waiting {
       // Only a place that is kept for a ticket outlives the call.
       if (!waiter.gone && turn.isMine()) this.queues.leave(waiter);
     }
+  }
+
+  /** The first look of one who stands in line. */
+  async #look(claim: Claim): Promise<WaitOutcome> {
+    const { outcome, line } = await this.steps.run(
+      acquireKeys(claim),
+      (view, successors) => this.#noted(claim, decideAcquire(view, claim, this.policy, successors, true)),
+      (reply) => withOwn(claim, reply),
+    );
+    if (line?.isFull === true)
+      throw new StoreError("unavailable", `${line.turns.length} wait for this name already: try again later`);
+    return outcome;
   }
 
   /** A new place, or the one that the same request id took before. */
@@ -297,7 +309,7 @@ export class Waiting {
     if ("refused" in heir.outcome) return;
     const { claim } = heir;
     this.#inVain(claim.leaseId, call);
-    const ticket = ticketOf(claim);
+    const ticket = ticketName(claim);
     // Whoever asks for it right now is told of it, or will be told of as unheard in its turn.
     if (this.#heard.has(claim.leaseId) || (ticket !== null && this.#asking.has(ticket))) return;
     // It may be told of twice, by the step and by the face; a timer that nobody can stop would end a live lease.
@@ -349,7 +361,7 @@ export class Waiting {
   }
 
   #unghost(claim: Claim): void {
-    const ticket = ticketOf(claim);
+    const ticket = ticketName(claim);
     if (ticket === null) return;
     this.#ghosts.get(ticket)?.stop();
     this.#ghosts.delete(ticket);
@@ -381,9 +393,6 @@ export class Waiting {
  */
 const withOwn = (claim: Claim, { outcome, heirs }: AcquireReply): readonly Heir[] =>
   isWaitable(outcome) || heirs.some((heir) => heir.claim === claim) ? heirs : [...heirs, { claim, outcome }];
-
-const ticketOf = (claim: Claim): string | null =>
-  claim.request === null ? null : `${claim.space}/${claim.principal}/${claim.request.id}`;
 
 const isWaitable = (outcome: object): boolean =>
   "refused" in outcome &&

@@ -17,6 +17,8 @@ const tickMs = 100;
 const patienceMs = 250;
 /** The most that one move adds: how far the true time can be ahead of the clock, in ms. */
 export const clockLagMs = 300;
+/** How far it can be behind while all is well: as far as that, and until it is moved and has been read. */
+export const clockLateMs = clockLagMs + 2 * tickMs;
 
 export class SharedClock {
   #value = 0;
@@ -44,6 +46,15 @@ export class SharedClock {
     if (value === this.#value) return;
     this.#value = value;
     this.#seenAt = this.monotonic();
+  }
+
+  /**
+   * It was read by who asked at that moment and hears only now: others may have moved it on by as much as has passed since. Whatever
+   * is decided by that reading begins no earlier than that.
+   */
+  heard(value: number, askedAt: number): void {
+    this.saw(value);
+    this.#high = Math.max(this.#high, Math.ceil(value + this.monotonic() - askedAt) + clockLagMs);
   }
 
   /**

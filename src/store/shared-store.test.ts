@@ -3,7 +3,17 @@ import { test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { conformance, isStoreError } from "../../test/conformance.js";
 import { SharedMemory, SharedMemoryData } from "../../test/shared-memory.js";
-import { bump, drafting, held, put, putLock, space, TurnedClocks, tokenOf } from "../../test/store-lab.js";
+import {
+  bump,
+  drafting,
+  held,
+  put,
+  putLock,
+  space,
+  TurnedClocks,
+  tokenOf,
+  until,
+} from "../../test/store-lab.js";
 import { lockKey } from "../core/keys.js";
 import { policyDefault } from "../core/limits.js";
 import { decideClean, decideSweep } from "../core/sweep.js";
@@ -52,6 +62,35 @@ test("what another changed in between is decided anew", async () => {
   assert.equal(one.data.commits.length, 2);
   await one.store.close();
   await two.store.close();
+});
+
+test("a reading that comes late is not taken for the present: what begins then does not begin in the past", async () => {
+  const memory = new SharedMemory();
+  const [slow, other] = [await open(memory), await open(memory)];
+  const read = slow.data.read.bind(slow.data);
+  let pass = (): void => undefined;
+  const passed = new Promise<void>((resolve) => {
+    pass = resolve;
+  });
+  slow.data.read = async (asks) => {
+    const reading = await read(asks);
+    if (asks.includes(lockKey(space, "late"))) await passed;
+    return reading;
+  };
+  const clockAt = memory.clock;
+  const decided = slow.store.transact([lockKey(space, "late")], (view) => ({
+    reply: { now: view.now, clock: memory.clock },
+    writes: [],
+    events: [],
+  }));
+  // The other goes on, and moves the clock.
+  await until(() => memory.clock > clockAt + 3 * clockLagMs);
+  pass();
+  const { now, clock } = await decided;
+  assert.ok(now >= clock, `${now} is before ${clock}`);
+  assert.ok(slow.store.now() >= now);
+  await slow.store.close();
+  await other.store.close();
 });
 
 test("a commit without an answer is unknown to all of its calls, and to no other", async () => {

@@ -12,7 +12,7 @@ import { BatchView, commitOf, Overlay, rangeName, Stale } from "./batch-view.js"
 import { type Clocks, systemClocks, systemTimer, type Timer } from "./clock.js";
 import { cursorOf, follow } from "./feed.js";
 import { Gathering } from "./gathering.js";
-import { clockLagMs, SharedClock } from "./shared-clock.js";
+import { clockLagMs, clockLateMs, SharedClock } from "./shared-clock.js";
 import type { Reading, SharedData } from "./shared-data.js";
 import { SharedFeed } from "./shared-feed.js";
 import {
@@ -63,6 +63,7 @@ export class SharedStore implements Store {
       location,
       order: "cluster",
       clockLagMs,
+      lateMs: clockLateMs,
       keysMax: comparesMax,
       locksMax: changesMax,
       offsetAt: (at) => this.#anchors.offsetAt(at) ?? Math.round(clocks.wall()) - this.#clock.now(),
@@ -180,8 +181,9 @@ export class SharedStore implements Store {
     let pending: readonly Pending[] = [];
     try {
       const { asks, named } = asksOf(calls);
+      const askedAt = this.clocks.monotonic();
       const reading = await this.data.read(asks);
-      this.#clock.saw(reading.clock);
+      this.#clock.heard(reading.clock, askedAt);
       this.#anchors.learn(reading.records.get(anchorsKey)?.record ?? null);
       pending = this.#decideAll(calls, reading, new Map(named(reading)));
       if (pending.length === 0) return;

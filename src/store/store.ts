@@ -15,6 +15,8 @@ export interface StoreFacts {
   readonly order: "node" | "cluster";
   /** How far the true time may be ahead of what decides that something is over, in ms: it is due so much later. */
   readonly clockLagMs: number;
+  /** How much longer than it was told to a lease may last while all is well, in ms. */
+  readonly lateMs: number;
   /** How far the wall clock is ahead of engine time at an instant, where that is kept; else as it is now on this machine. */
   readonly offsetAt?: (engineAt: number) => number;
   /** Most keys one transact may name. */
@@ -24,8 +26,9 @@ export interface StoreFacts {
 }
 
 /** Of an engine that keeps everything in one place. */
-export const noBounds: Pick<StoreFacts, "clockLagMs" | "keysMax" | "locksMax"> = {
+export const noBounds: Pick<StoreFacts, "clockLagMs" | "lateMs" | "keysMax" | "locksMax"> = {
   clockLagMs: 0,
+  lateMs: 0,
   keysMax: Number.MAX_SAFE_INTEGER,
   locksMax: Number.MAX_SAFE_INTEGER,
 };

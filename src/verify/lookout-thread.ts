@@ -11,7 +11,8 @@ interface Known {
 
 const known = new Map<string, Known>();
 
-function isViolated({ workload, operations, seen, underWay, clockBoundMs, timely }: Glimpse): boolean {
+function isViolated(glimpse: Glimpse): boolean {
+  const { workload, operations, seen, underWay, clockBoundMs, timely, terms } = glimpse;
   const all = known.get(workload) ?? { operations: [], seen: [] };
   known.set(workload, all);
   for (const operation of operations) all.operations.push(operation);
@@ -21,6 +22,7 @@ function isViolated({ workload, operations, seen, underWay, clockBoundMs, timely
     seen: all.seen,
     clockBoundMs,
     ...(timely === undefined ? {} : { timely }),
+    ...(terms === undefined ? {} : { terms }),
   });
   return violations.length > 0;
 }

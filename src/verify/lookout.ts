@@ -3,7 +3,7 @@
  * is found out soon and not when the time is up. The whole history is judged in the end all the same.
  */
 import { Worker } from "node:worker_threads";
-import type { Operation, Seen, Timely } from "./history.js";
+import type { Operation, Seen, Terms, Timely } from "./history.js";
 import type { Recorder } from "./recorder.js";
 
 /** What has been added to a workload's history since the last look. */
@@ -15,6 +15,7 @@ export interface Glimpse {
   readonly underWay: readonly Operation[];
   readonly clockBoundMs: number;
   readonly timely: Timely | undefined;
+  readonly terms: Terms | undefined;
 }
 
 /** What a look found. */
@@ -30,6 +31,8 @@ const share = 10;
 export interface Watched {
   readonly workload: string;
   readonly recorder: Recorder;
+  /** What is to be allowed for, by what is known so far. */
+  readonly terms: () => Terms | undefined;
 }
 
 export class Lookout {
@@ -61,7 +64,7 @@ export class Lookout {
     return setTimeout(() => this.#worker.postMessage(this.watched.map((one) => this.#glimpse(one))), ms);
   }
 
-  #glimpse({ workload, recorder }: Watched): Glimpse {
+  #glimpse({ workload, recorder, terms }: Watched): Glimpse {
     const { operations, seen, underWay, clockBoundMs, timely } = recorder;
     const given = this.#given.get(workload) ?? { operations: 0, seen: 0 };
     this.#given.set(workload, { operations: operations.length, seen: seen.length });
@@ -72,6 +75,7 @@ export class Lookout {
       underWay,
       clockBoundMs,
       timely,
+      terms: terms(),
     };
   }
 }

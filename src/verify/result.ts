@@ -71,6 +71,11 @@ export interface Result extends Contacted {
   /** Ended before its time because a violation was found. */
   readonly endedEarly: boolean;
   readonly outcome: Outcome;
+  /**
+   * Where several servers share a clock: how much longer a lease may last, as they state, and by how much that clock was seen to fall
+   * behind beyond that while the run went on; both were allowed for.
+   */
+  readonly lateness?: { readonly statedMs: number; readonly seenMs: number };
   readonly workloads: readonly WorkloadResult[];
   readonly leftOut?: readonly LeftOut[];
   /** Names that were still held after the run had let go of everything and waited; null: it could not look. */

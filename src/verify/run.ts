@@ -5,14 +5,15 @@
 import { randomBytes } from "node:crypto";
 import { check } from "./check.js";
 import { VerifyError } from "./error.js";
-import type { History } from "./history.js";
+import type { History, Terms } from "./history.js";
 import { monotonicMs, sleep } from "./http/clock.js";
+import { LeaseClock, laterBy } from "./http/clock-probe.js";
 import { Contact } from "./http/contact.js";
 import { Exchange } from "./http/exchange.js";
 import { HttpLab, type Principal } from "./http/lab.js";
 import { type GraphPlace, graphPlace } from "./http/node-type.js";
 import { type Load, Pace } from "./http/pace.js";
-import { emptied, introduced } from "./http/service.js";
+import { emptied, introduced, termsOf } from "./http/service.js";
 import type { Run, Tally, Workload } from "./lab.js";
 import { Lookout, type Watched } from "./lookout.js";
 import { type Checked, checked, type Progress, type VerifyOptions } from "./options.js";
@@ -33,6 +34,8 @@ const progressEveryMs = 250;
 const emptyWithinMs = 8000;
 /** How long workloads may take to end when the time is up: 2 s, and as long as they ran but for 15 s at most. */
 const endWithinMs = (durationMs: number): number => 2000 + Math.min(durationMs, 15_000);
+/** How far the service's clock may have fallen behind since it was looked at, in ms: whoever looks meanwhile accuses nobody of it. */
+const unseenMs = 1000;
 /** When the time is up, nobody waits for a service that has not answered for so long. */
 const silenceMaxMs = 3000;
 
@@ -51,6 +54,7 @@ export async function verify(given: VerifyOptions): Promise<Result> {
   const prefix = `verify-${randomBytes(4).toString("hex")}/`;
   const exchange = new Exchange(url, 4);
   const labs: HttpLab[] = [];
+  let clock: LeaseClock | null | undefined;
   try {
     const bearers = bearersOf(options);
     const prefixes = prefixesOf(options.workloads, prefix);
@@ -62,9 +66,14 @@ export async function verify(given: VerifyOptions): Promise<Result> {
     const contact = new Contact(() => over.abort());
     const startedAt = new Date().toISOString();
     const beganAt = monotonicMs();
-    const plan = { seed, prefix, principals, graph, labs, beganAt, over, contact };
+    const terms = await termsOf(exchange, firstOf(principals));
+    const name = `${prefix}clock`;
+    clock = terms && (await LeaseClock.start(exchange, firstOf(principals), name, options.durationMs));
+    const lateMs = (): number => clock?.probe.lateMs ?? 0;
+    const plan = { seed, prefix, principals, graph, labs, beganAt, over, contact, terms, lateMs };
     const { running, endedEarly } = await driven({ ...options, workloads }, plan);
     const durationMs = monotonicMs() - beganAt;
+    const lateness = terms && { statedMs: terms.lateMs ?? 0, seenMs: Math.ceil((await clock?.end()) ?? 0) };
     const leftBehind = await emptied(exchange, {
       // Another may still be taken where one was not.
       principal: principals.find(({ name }) => !contact.dismissed.has(name)) ?? firstOf(principals),
@@ -78,7 +87,7 @@ export async function verify(given: VerifyOptions): Promise<Result> {
     const contacted = contactedFrom(contact, beganAt, (name) => {
       return bearers[principals.findIndex((one) => one.name === name)]?.called ?? name;
     });
-    const results = await judgements(options, running, durationMs, beganAt);
+    const results = await judgements(options, running, durationMs, beganAt, lateness?.seenMs ?? 0);
     return {
       url,
       principals: principals.map(({ name }) => name),
@@ -90,11 +99,13 @@ export async function verify(given: VerifyOptions): Promise<Result> {
       endedEarly,
       outcome: outcomeOf(results, leftBehind, contacted),
       ...contacted,
+      ...(lateness === undefined ? {} : { lateness }),
       workloads: results,
       leftOut,
       leftBehind,
     };
   } finally {
+    await clock?.probe.end();
     exchange.close();
     for (const lab of labs) lab.close();
   }
@@ -174,6 +185,9 @@ interface Plan {
   /** Aborted here when the time is up, or before by whoever made the plan. */
   readonly over: AbortController;
   readonly contact: Contact;
+  readonly terms: Terms | undefined;
+  /** How far the service's clock was seen to fall behind so far, in ms. */
+  readonly lateMs: () => number;
 }
 
 /** Where the run's names are. */
@@ -187,7 +201,7 @@ async function driven(
   plan: Plan,
 ): Promise<{ readonly running: Running[]; readonly endedEarly: boolean }> {
   const { url, durationMs, signal, workloads } = options;
-  const { seed, prefix, principals, graph, labs, over, contact } = plan;
+  const { seed, prefix, principals, graph, labs, over, contact, terms } = plan;
   const pace = new Pace(options.load ?? loadDefault);
   const ends = new AbortController();
   const end = (): void => ends.abort();
@@ -213,6 +227,7 @@ async function driven(
       ends: ends.signal,
       pace,
       contact,
+      terms,
     });
     labs.push(lab);
     return { workload, lab, tally: workload.run(lab) };
@@ -221,10 +236,13 @@ async function driven(
   const lookout =
     options.keepGoing === true
       ? null
-      : new Lookout(running.map(watched), () => {
-          endedEarly = !over.signal.aborted;
-          stop();
-        });
+      : new Lookout(
+          running.map((one) => watched(one, plan)),
+          () => {
+            endedEarly = !over.signal.aborted;
+            stop();
+          },
+        );
   try {
     // One that fails ends the others, and fails the run once nothing of it is left.
     await Promise.allSettled(running.map(({ tally }) => tally.catch(stop)));
@@ -236,9 +254,10 @@ async function driven(
   }
 }
 
-const watched = ({ workload, lab }: Running): Watched => ({
+const watched = ({ workload, lab }: Running, { terms, lateMs }: Plan): Watched => ({
   workload: workload.name,
   recorder: lab.recorder,
+  terms: () => terms && laterBy(lateMs() + unseenMs, terms),
 });
 
 async function judgements(
@@ -246,13 +265,16 @@ async function judgements(
   running: readonly Running[],
   ranMs: number,
   beganAt: number,
+  lateMs: number,
 ): Promise<WorkloadResult[]> {
   const labs = running.map(({ lab }) => lab);
   const results: WorkloadResult[] = [];
   for (const { workload, lab, tally } of running) {
     report(options, beganAt, labs, "checking");
     await sleep(0); // lets it be seen
-    const run: Run = { workload: workload.name, history: since(beganAt, lab.history()), tally: await tally };
+    const { terms, ...told } = since(beganAt, lab.history());
+    const history = terms === undefined ? told : { ...told, terms: laterBy(lateMs, terms) };
+    const run: Run = { workload: workload.name, history, tally: await tally };
     const verdict = check(run.history);
     results.push(judged(workload, run, verdict, Math.min(ranMs, options.durationMs), workload.purpose));
   }

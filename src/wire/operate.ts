@@ -74,6 +74,12 @@ export const Health = reply("Health", {
   status: Type.Literal("ok"),
   version: Type.Optional(Type.String()),
   engine: Type.Optional(Type.String()),
+  late_ms: Type.Optional(
+    Type.Integer({
+      description:
+        "Where several servers share a store: how much longer than its TTL a lease may last, in ms, while all is well. Absent: no longer.",
+    }),
+  ),
 });
 export type Health = Static<typeof Health>;
 

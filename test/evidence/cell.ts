@@ -5,13 +5,14 @@ import { delimiter, join } from "node:path";
 import { check } from "../../src/verify/check.js";
 import type { Operation } from "../../src/verify/history.js";
 import { monotonicMs, sleep } from "../../src/verify/http/clock.js";
+import { type ClockProbe, laterBy } from "../../src/verify/http/clock-probe.js";
 import { timely } from "../../src/verify/http/lab.js";
 import { has, isOwnName, type Run, type Tally, type Workload } from "../../src/verify/lab.js";
 import { judged, type TooLittle, type WorkloadResult } from "../../src/verify/result.js";
 import { seeded, seedFor } from "../../src/verify/seed.js";
 import { fillDisk } from "../system-small-disk.js";
 import { failSyncs } from "../system-tracer.js";
-import { ClockProbe, laterBy } from "./clock-probe.js";
+import { probeOf } from "./clock-probe.js";
 import type { Engine } from "./engines.js";
 import type { Arranged, Fault, Scene } from "./faults/fault.js";
 import { inFlightAt, merged, type Strike, type Window } from "./histories.js";
@@ -140,7 +141,7 @@ async function struck(plan: Plan, seed: number, arranged: Arranged): Promise<Str
   let striking = Promise.resolve();
   let probe: ClockProbe | null = null;
   try {
-    probe = await ClockProbe.of(engine, nodes.all);
+    probe = await probeOf(engine, nodes.all);
     for (const job of jobsOf(plan, seed, scene, register.url)) loads.push(await startLoad(job));
     const loaded = Promise.all(loads.map(({ runs }) => runs));
     striking = arranged.during(scene, over.signal);

@@ -1,10 +1,12 @@
 // Many workers drain a queue of nodes by claiming the next, over HTTP, and many of them die on the way: while they ask,
 // after they got a node, or while they say that it is done. Their connections break without a word, their claims
 // lapse, and others take over. In the end each node is done, once, and its history tells of everybody who had it.
+
+import { laterBy } from "../../src/verify/http/clock-probe.js";
 import type { Caller } from "../../src/verify/lab.js";
 import { between, odds } from "../../src/verify/workloads/chance.js";
 import { askBriefly, crew } from "../../src/verify/workloads/crew.js";
-import { ClockProbe, laterBy } from "./clock-probe.js";
+import { probeOf } from "./clock-probe.js";
 import type { Engine } from "./engines.js";
 import { asking, GraphLab } from "./graph-lab.js";
 
@@ -31,7 +33,7 @@ export async function runDrain(
 ): Promise<string[]> {
   await using server = await engine.start({});
   const graph = new GraphLab(server, seed, nodes);
-  const probe = await ClockProbe.of(engine, [{ server }]);
+  const probe = await probeOf(engine, [{ server }]);
   try {
     await graph.setPolicy(claimTtlMs);
     await graph.create();

@@ -2,13 +2,14 @@
 // each start every node, its history and its lease are read: no edge without its entry, no lease whose edge is missing,
 // nothing lost that was acknowledged.
 import { monotonicMs } from "../../src/verify/http/clock.js";
+import { type ClockProbe, laterBy } from "../../src/verify/http/clock-probe.js";
 import type { Caller } from "../../src/verify/lab.js";
 import type { NodeCall } from "../../src/verify/node-calls.js";
 import { between, odds, pick } from "../../src/verify/workloads/chance.js";
 import { crew } from "../../src/verify/workloads/crew.js";
 import { ok } from "../http-api.js";
 import type { Server } from "../server.js";
-import { ClockProbe, laterBy } from "./clock-probe.js";
+import { probeOf } from "./clock-probe.js";
 import type { Engine } from "./engines.js";
 import { asking, GraphLab } from "./graph-lab.js";
 import { operator } from "./principals.js";
@@ -35,7 +36,7 @@ export async function runKills(
   let leases = 0;
   let probe: ClockProbe | null = null;
   try {
-    probe = await ClockProbe.of(engine, [node]);
+    probe = await probeOf(engine, [node]);
     await graph.setPolicy(claimTtlMs);
     await graph.create();
     for (let nth = 0; nth < kills && reasons.length === 0; nth++) {

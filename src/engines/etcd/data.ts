@@ -16,6 +16,7 @@ import type {
 } from "../../store/shared-data.js";
 import { StoreError } from "../../store/store.js";
 import type { Cluster } from "./cluster.js";
+import { isOutOfSpace } from "./failure.js";
 import { EtcdFeed, encodeFeed, eventsMax } from "./feed.js";
 import type { Layout } from "./layout.js";
 import {
@@ -179,8 +180,25 @@ export class EtcdData implements SharedData {
       return succeeded ? "done" : "changed";
     } catch (error) {
       if (isTooLarge(error)) return "too large";
+      if (error instanceof StoreError && error.kind === "unknown" && isOutOfSpace(error.message))
+        return this.#shown(changes, commit.revision, error);
       throw error;
     }
+  }
+
+  /** etcd has answered, so it was made or never will be: what was to be put shows which. */
+  async #shown(
+    changes: ReadonlyMap<string, string | null>,
+    revision: number,
+    error: StoreError,
+  ): Promise<"done"> {
+    const put = [...changes].find(([, value]) => value !== null);
+    if (put === undefined) throw error;
+    const [key, value] = put;
+    const { found } = await this.cluster.look({ reads: [{ key }] }).catch(() => Promise.reject(error));
+    const [now] = found[0] ?? [];
+    if (now !== undefined && now.revision > revision && now.value === value) return "done";
+    throw new StoreError("unavailable", error.message);
   }
 
   #comparisons({ versions, guarded, revision }: Commit): Comparison[] {

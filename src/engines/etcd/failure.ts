@@ -29,9 +29,13 @@ export function judge({ code, message, isSent }: CallError): Verdict {
   // Asked of every call, and answered before anything is done.
   if (/no leader/.test(message)) return { mayBeDone: false, again: "elsewhere" };
   if (/too many requests/.test(message)) return { mayBeDone: false, again: "elsewhere" };
+  // Refused by the member that was asked, or, if it was already proposed, said by one that has applied it all the same.
+  if (isOutOfSpace(message)) return { mayBeDone: true, again: null };
   if (certain.has(code)) return { mayBeDone: false, again: null };
   return { mayBeDone: true, again: "elsewhere" };
 }
+
+export const isOutOfSpace = (message: string): boolean => /space exceeded/.test(message);
 
 /** As the store tells it. */
 export function storeError(error: unknown, kind: StoreErrorKind): StoreError {

@@ -16,6 +16,7 @@ import {
   type Change,
   type Cursor,
   type ListRow,
+  noBounds,
   type Store,
   StoreError,
   type StoreFacts,
@@ -77,8 +78,7 @@ export class GitStore implements Store {
       engine: "git",
       location: `references of ${parts.authority.place}`,
       order: "cluster",
-      clockLagMs: 0,
-      keysMax: Number.MAX_SAFE_INTEGER,
+      ...noBounds,
       locksMax: 1,
     };
   }

@@ -12,7 +12,9 @@ export const health: Handler = async (call) => {
   const { store } = call.desk.leases;
   try {
     await store.ping();
-    return ok({ status: "ok", version: call.desk.version, engine: store.facts.engine });
+    const { engine, lateMs } = store.facts;
+    const late = lateMs === 0 ? {} : { late_ms: lateMs };
+    return ok({ status: "ok", version: call.desk.version, engine, ...late });
   } catch (error) {
     return problem(
       "unavailable",

@@ -1,5 +1,6 @@
 /** What a run asks the service beside its workloads: who its bearer tokens are, whether they may work, what is left. */
 import { VerifyError } from "../error.js";
+import type { Terms } from "../history.js";
 import { monotonicMs, sleep } from "./clock.js";
 import type { Contact } from "./contact.js";
 import type { Asked, Exchange, Heard } from "./exchange.js";
@@ -101,7 +102,16 @@ async function tryOut(
   if (lease_id !== undefined) await ask(`${lock}/release`, { lease_id });
 }
 
+/** What the service states of itself: several servers that share a store have one clock between them, and one line. */
+export async function termsOf(exchange: Exchange, { bearer }: Principal): Promise<Terms | undefined> {
+  const heard = await exchange.ask(bearer, { method: "GET", path: "/health" }, { timeoutMs });
+  if (heard.kind !== "reply" || heard.status !== 200) return undefined;
+  const { late_ms } = fieldsOf(heard);
+  return typeof late_ms === "number" && late_ms > 0 ? { lateMs: late_ms, keepsTurns: true } : undefined;
+}
+
 interface Fields {
+  readonly late_ms?: unknown;
   readonly principal?: unknown;
   readonly space?: unknown;
   readonly code?: unknown;

@@ -145,7 +145,7 @@ const unreachableTexts = ({ unreachable }: Result): string[] =>
 
 /** What is worth knowing though it accuses nobody. */
 export function remarks(result: Result): string[] {
-  const { outcome, rateLimited, unsent, unreachable, workloads, leftOut = [] } = result;
+  const { outcome, rateLimited, unsent, unreachable, workloads, leftOut = [], lateness } = result;
   const isShort = workloads.some(({ tooLittle }) => tooLittle.length > 0);
   const advice =
     outcome === "ok" || !isShort
@@ -153,6 +153,11 @@ export function remarks(result: Result): string[] {
       : ". Raise the limit (HOLDFAST_RATE_LIMIT), give more tokens or fewer workloads, or a longer duration";
   return [
     ...leftOut.map(({ workload, why }) => `${workload} was left out: ${why}`),
+    ...(lateness === undefined
+      ? []
+      : [
+          `the servers share a clock: leases may last ${lateness.statedMs} ms longer, as they state, and ${lateness.seenMs} ms by which it fell behind`,
+        ]),
     ...(rateLimited === 0 ? [] : [`${plural(rateLimited, "call")} refused by the rate limit (429)${advice}`]),
     ...(unsent === 0 || unreachable !== null
       ? []

@@ -163,7 +163,9 @@ async function take(desk: Desk, { caller, run, nextId }: Worker, isNext: boolean
     ? asking(desk, "next", { run, requestId, waitMs: odds(lab, 0.2) ? 1000 : 0 })
     : asking(desk, "claim", { run, requestId, node: pick(lab, desk.nodes) });
   const isCut = requestId !== null && (odds(lab, 0.3) || desk.firsts.cut());
-  let reply = isCut ? await haste.askBriefly(caller, call) : await caller.call(call);
+  // One that waits tells nothing of how long a reply takes.
+  const ask = () => (call.waitMs > 0 ? caller.call(call) : haste.ask(caller, call));
+  let reply = await (isCut ? haste.askBriefly(caller, call) : ask());
   if (reply.kind === "unknown" && requestId !== null) {
     await lab.sleep(between(lab, 5, 30));
     reply = await askUntilKnown(lab, caller, { ...call, waitMs: 0 });
