@@ -1,0 +1,108 @@
+// What becomes of a waiter while a step that serves it is on its way: the step is held up, loses its race or fails, the caller
+// leaves, its own look fails, another step comes by. Two batches are under way at once, as on a database.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { lineKey } from "../src/core/keys.js";
+import type { Commit } from "../src/store/shared-data.js";
+import { StoreError } from "../src/store/store.js";
+import { Cluster, grantedTo, limits, type Node, never, until } from "./cluster-lab.js";
+import { claim, space } from "./store-lab.js";
+
+const name = "a";
+const shortMs = 400;
+
+/** A moment that a test waits for. */
+class Moment {
+  pass: () => void = () => undefined;
+  readonly passed = new Promise<void>((resolve) => {
+    this.pass = resolve;
+  });
+}
+
+type Made = Awaited<ReturnType<Node["data"]["commit"]>>;
+
+/** Puts the test between the server and its data: `instead` makes the commit, or does not. */
+function between(
+  { data }: Node,
+  instead: (commit: Commit, make: () => Promise<Made>) => Promise<Made>,
+): void {
+  const commit = data.commit.bind(data);
+  data.commit = (made) => instead(made, () => commit(made));
+}
+
+const grantsTo = (leaseId: string, { writes }: Commit): boolean =>
+  writes.some(({ record }) => record?.kind === "lock" && record.lease?.id === leaseId);
+
+test("who waits, and whose look fails while a sweep grants it the name, has it", async () => {
+  await using cluster = await Cluster.of(1);
+  const node = cluster.node(0);
+  await node.leases.acquire(claim(name, { leaseId: "holder", ttlMs: shortMs }), null);
+  const [granting, failed] = [new Moment(), new Moment()];
+  let isFirst = true;
+  between(node, async (commit, make) => {
+    if (grantsTo("waiter", commit)) {
+      granting.pass();
+      await failed.passed;
+    } else if (isFirst && commit.writes.some(({ key }) => key === lineKey(space, name))) {
+      isFirst = false;
+      await granting.passed;
+      setTimeout(failed.pass, 50);
+      throw new StoreError("unavailable", "held up for too long");
+    }
+    return make();
+  });
+  assert.equal(grantedTo(await node.acquire(name, "waiter", 10_000)), 2);
+  await node.release(name, "waiter");
+});
+
+test("who leaves while it is offered a name that it then does not get leaves no place behind", async () => {
+  await using cluster = await Cluster.of(1);
+  const node = cluster.node(0);
+  await node.acquire(name, "holder");
+  const gone = new AbortController();
+  const wanted = claim(name, { leaseId: "waiter", request: { id: "r-1", fingerprint: "f" } });
+  const waiting = node.leases.acquire(wanted, { ms: 60_000, gone: gone.signal });
+  waiting.catch(() => undefined);
+  await until("it stands in line", () => cluster.turns(name).length === 1);
+  between(node, async (commit, make) => {
+    if (!grantsTo("waiter", commit)) return make();
+    gone.abort();
+    return "changed"; // another was first
+  });
+  await node.release(name, "holder");
+  await assert.rejects(waiting);
+  assert.equal(grantedTo(await node.acquire(name, "next")), 2, "it is nobody's turn who has left");
+  const from = performance.now();
+  await until("its ticket has run out", () => node.leases.queues.size === 0);
+  assert.ok(performance.now() - from < 2 * limits.ticketMs);
+});
+
+test("nobody passes who is being served: neither the next in line nor one who has just come", async () => {
+  await using cluster = await Cluster.of(1);
+  const node = cluster.node(0);
+  await node.leases.acquire(claim(name, { leaseId: "holder", ttlMs: shortMs }), null);
+  const served: string[] = [];
+  const waits = ["first", "second"].map(async (leaseId, nth) => {
+    await until("those before stand in line", () => cluster.turns(name).length === nth);
+    const token = grantedTo(await node.acquire(name, leaseId, 10_000));
+    served.push(leaseId);
+    await node.release(name, leaseId);
+    return token;
+  });
+  await until("both stand in line", () => cluster.turns(name).length === 2);
+  const [granting, looked] = [new Moment(), new Moment()];
+  between(node, async (commit, make) => {
+    if (grantsTo("first", commit)) {
+      granting.pass();
+      await looked.passed;
+    }
+    return make();
+  });
+  await granting.passed;
+  const { outcome } = await node.leases.acquire(claim(name, { leaseId: "new" }), { ms: 0, gone: never });
+  assert.ok("refused" in outcome, "it is not the turn of who has just come");
+  await node.leases.inspect(space, name);
+  looked.pass();
+  assert.deepEqual(await Promise.all(waits), [2, 3]);
+  assert.deepEqual(served, ["first", "second"]);
+});
