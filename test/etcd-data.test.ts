@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { tokenKey } from "../src/core/keys.js";
 import { policyDefault } from "../src/core/limits.js";
 import { openEtcdData } from "../src/engines/etcd/open.js";
 import { readEtcdUrl } from "../src/engines/etcd/url.js";
@@ -15,6 +16,7 @@ import {
   bump,
   claim,
   follow,
+  get,
   marker,
   putMarker,
   scratch,
@@ -201,6 +203,38 @@ test("a cluster that was restored from a snapshot gives no token twice, though i
   await store.close();
   await before.stop();
   await again.stop();
+});
+
+test("what is said not to be done for lack of space is not, and what is done is said to be", async (t) => {
+  const full = await startEtcd({ args: ["--quota-backend-bytes", "6000000"] });
+  t.after(() => full.stop());
+  const url = full.url();
+  const stores = [await openStore(url), await openStore(url)];
+  const ends = new Map<string, string>();
+  const large = "x".repeat(20_000);
+  const worker = async (w: number): Promise<void> => {
+    for (let i = 0; ends.size < 4000; i++) {
+      const id = `w-${w}-${i}`;
+      const store = stores[w % 2] ?? assert.fail();
+      const end = await putMarker(store, { ...marker(id, id), hash: large }).then(
+        () => "done",
+        (error: { kind?: string }) => error.kind ?? String(error),
+      );
+      ends.set(id, end);
+      if (end !== "done" && i > 3) return;
+    }
+  };
+  await Promise.all(Array.from({ length: 24 }, (_, w) => worker(w)));
+  const counts: Record<string, number> = {};
+  for (const [id, end] of ends) {
+    counts[end] = (counts[end] ?? 0) + 1;
+    const isThere = (await get(stores[0] ?? assert.fail(), tokenKey(id))) !== null;
+    if (end === "done") assert.ok(isThere, `${id} was done`);
+    if (end === "unavailable") assert.ok(!isThere, `${id} was certainly not done`);
+  }
+  t.diagnostic(JSON.stringify(counts));
+  assert.ok((counts.unavailable ?? 0) > 0);
+  for (const store of stores) await store.close();
 });
 
 test("etcd out of space is told with what to do, and goes on once there is some", async (t) => {

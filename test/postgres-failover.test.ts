@@ -197,3 +197,25 @@ test("nor is it by a server that was running when it was loaded again", async ()
     await server.stop();
   }
 });
+
+test("a copy of the files that takes the place of what a server has read is noticed, and tokens rise", async () => {
+  const server = await Postgres.start();
+  try {
+    const store = await openPostgres(await server.database());
+    await grant(store, "a");
+    await server.sql("CREATE TABLE aside AS SELECT * FROM holdfast.state", [], "test_1");
+    await server.sql("CREATE TABLE records_aside AS SELECT * FROM holdfast.records", [], "test_1");
+    const before = await grant(store, "b");
+    // As the files of before would: everything is as it was, in the same tables on the same timeline.
+    await server.sql(
+      `UPDATE holdfast.state s SET revision = a.revision, last_event = a.last_event, token_high = a.token_high FROM aside a;
+       DELETE FROM holdfast.records; INSERT INTO holdfast.records SELECT * FROM records_aside`,
+      [],
+      "test_1",
+    );
+    assert.ok((await grant(store, "b")) > before + failoverJump);
+    await store.close();
+  } finally {
+    await server.stop();
+  }
+});

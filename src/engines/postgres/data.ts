@@ -56,9 +56,10 @@ export class PostgresData implements SharedData {
     const text = `SELECT kind, a, b, n FROM ${this.#schema}.read_batch($1, $2, $3, $4)`;
     try {
       for (;;) {
+        const { revision } = this.#lineages;
         const told = toldOf(asked, await this.#read(text, asked.values));
         refuseClosed(this.#location, told.moved);
-        if (await this.#lineages.accepts(told)) return told.reading;
+        if (await this.#lineages.accepts(told, revision)) return told.reading;
       }
     } catch (error) {
       throw readFailure(this.#location, error);
@@ -90,6 +91,7 @@ export class PostgresData implements SharedData {
     } catch (error) {
       throw commitFailure(this.#location, error);
     }
+    this.#lineages.made(commit.revision + 1);
     if (commit.events.length > 0) this.#bell.call();
     return "done";
   }

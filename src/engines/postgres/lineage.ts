@@ -25,6 +25,7 @@ function lineageOf(text: string): Lineage {
 export class Lineages {
   /** The latest timeline that this server has been on. */
   #seen = 0;
+  #revision = 0;
   #failovers = 0;
 
   constructor(
@@ -41,13 +42,28 @@ export class Lineages {
     return this.#failovers;
   }
 
-  /** Whether the database may be used as it is; if not, it has been made so, or another server has, and is to be read again. */
-  async accepts({ was, is, reading: { revision } }: Told): Promise<boolean> {
+  /** The newest revision that was read or made so far: whoever asks after that must read no older one. */
+  get revision(): number {
+    return this.#revision;
+  }
+
+  made(revision: number): void {
+    this.#revision = Math.max(this.#revision, revision);
+  }
+
+  /**
+   * Whether the database may be used as it is; if not, it has been made so, or another server has, and is to be read again.
+   * `atLeast`: the newest revision when it was asked. An older one is that of a copy of its files that took its place.
+   */
+  async accepts({ was, is, reading: { revision } }: Told, atLeast: number): Promise<boolean> {
     const [before, now] = [lineageOf(was), lineageOf(is)];
     if (now.timeline < this.#seen) throw this.oldPrimary();
     if (before.system !== now.system) throw this.#copied();
     this.#seen = now.timeline;
-    if (before.timeline === now.timeline) return true;
+    if (before.timeline === now.timeline && revision >= atLeast) {
+      this.made(revision);
+      return true;
+    }
     await this.#adopt(was, revision);
     return false;
   }
