@@ -88,7 +88,9 @@ test("what a failover lost never comes again: no token, no version, no place in 
   try {
     await primary.database();
     const place = primary.url("test_1", port.port);
-    const [one, two] = [await openPostgres(place), await openPostgres(place)];
+    const warnings: string[][] = [[], []];
+    const opened = (i: number) => openPostgres(place, { onWarning: (what) => warnings[i]?.push(what) });
+    const [one, two] = [await opened(0), await opened(1)];
     const first = await grant(one, "deploy");
     await grant(one, "in-another", "team-b");
     await until(
@@ -125,6 +127,13 @@ test("what a failover lost never comes again: no token, no version, no place in 
       "and so is who resumes from a place that was lost",
     );
     assert.equal((await one.gauges()).failovers_total ?? 0, 1 - ((await two.gauges()).failovers_total ?? 0));
+    for (const told of warnings) {
+      assert.equal(told.length, 1, told.join());
+      assert.match(
+        told[0] ?? "",
+        /is not the one that the data was written in .* Fencing tokens go on above/,
+      );
+    }
     over.abort();
     await one.close();
     await two.close();
@@ -168,8 +177,10 @@ test("data that was copied to another database, or loaded again where it was, is
         [],
         database,
       );
-      const again = await openPostgres(server.url(database));
+      const warnings: string[] = [];
+      const again = await openPostgres(server.url(database), { onWarning: (what) => warnings.push(what) });
       assert.ok((await grant(again, "b-again")) > before + failoverJump, database);
+      assert.equal(warnings.length, 1, warnings.join());
       await again.close();
     }
   } finally {

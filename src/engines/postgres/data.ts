@@ -41,12 +41,13 @@ export class PostgresData implements SharedData {
     readonly epoch: string,
     limits: FeedLimits,
     readonly health: Health,
+    warn: (what: string) => void,
   ) {
     const { schema, location } = place;
     this.facts = { engine: "postgres", location, changesMax, comparesMax, lanesMax };
     this.#schema = schema;
     this.#location = location;
-    this.#lineages = new Lineages(pool, schema, location);
+    this.#lineages = new Lineages(pool, schema, location, warn);
     this.#bell = new FeedBell(pool, schema, place.listen);
     this.#trimmer = new FeedTrimmer(pool, schema, limits);
   }

@@ -27,11 +27,14 @@ export class Lineages {
   #seen = 0;
   #revision = 0;
   #failovers = 0;
+  /** It became another one, and that was not told yet. */
+  #isNew = false;
 
   constructor(
     readonly pool: Pool,
     readonly schema: string,
     readonly location: string,
+    readonly warn: (what: string) => void,
   ) {}
 
   get seen(): number {
@@ -59,13 +62,23 @@ export class Lineages {
     const [before, now] = [lineageOf(was), lineageOf(is)];
     if (now.timeline < this.#seen) throw this.oldPrimary();
     if (before.system !== now.system) throw this.#copied();
+    const isAdopted = before.timeline === now.timeline && revision >= atLeast;
+    this.#isNew ||= !isAdopted || (this.#seen !== 0 && now.timeline !== this.#seen);
     this.#seen = now.timeline;
-    if (before.timeline === now.timeline && revision >= atLeast) {
+    if (!isAdopted) await this.#adopt(was, revision);
+    else {
       this.made(revision);
-      return true;
+      this.#tellNew();
     }
-    await this.#adopt(was, revision);
-    return false;
+    return isAdopted;
+  }
+
+  #tellNew(): void {
+    if (!this.#isNew) return;
+    this.#isNew = false;
+    this.warn(
+      `the database ${this.location} is not the one that the data was written in (a standby took over, or a copy was put in its place): what did not get there is lost. Fencing tokens go on above all that can have been given`,
+    );
   }
 
   oldPrimary(): StoreError {

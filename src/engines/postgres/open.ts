@@ -37,9 +37,10 @@ export async function openData(url: string, options: PostgresOptions = {}): Prom
     const warnings = await checkDatabase(pool, place.location);
     await migrate(pool, place.schema, place.location);
     const epoch = await epochOf(pool, place);
-    for (const warning of warnings) options.onWarning?.(warning);
-    const { feedEventsMax = 100_000, feedAgeMaxMs = 3_600_000, onTrouble } = options;
-    return new PostgresData(pool, place, epoch, { feedEventsMax, feedAgeMaxMs }, new Health(onTrouble));
+    const { feedEventsMax = 100_000, feedAgeMaxMs = 3_600_000, onWarning = () => undefined } = options;
+    for (const warning of warnings) onWarning(warning);
+    const [limits, health] = [{ feedEventsMax, feedAgeMaxMs }, new Health(options.onTrouble)];
+    return new PostgresData(pool, place, epoch, limits, health, onWarning);
   } catch (error) {
     await pool.close();
     throw readFailure(place.location, error);
