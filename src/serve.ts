@@ -26,6 +26,7 @@ import { Nodes } from "./service/nodes.js";
 import { operatorName, type StaticToken, Tokens } from "./service/tokens.js";
 import { systemClocks } from "./store/clock.js";
 import type { Store } from "./store/store.js";
+import { TroubleLog } from "./trouble-log.js";
 import { wireLimitsDefault } from "./wire/fields.js";
 
 /** How long a stop may take before open connections are cut. */
@@ -51,23 +52,21 @@ export async function serve(config: Config, version: string, logger: Logger): Pr
   refuseOpenDoor(config);
   const { isNew, isEmpty } = findOf(config.store);
   if (isNew) await refuseTakenPort(config);
+  const { report } = new TroubleLog(logger);
   const store = await openStore(config.store, {
     feedEventsMax: config.feedEventsMax,
     feedAgeMaxMs: config.feedAgeMaxMs,
     onWarning: (what) => logger.warn(what),
-    onFailure: (what, error) => logger.warn({ err: error }, what),
-    onTrouble: (what) => (what === null ? logger.info("the store works again") : logger.error(what)),
+    onFailure: report,
   });
   warnOf(config, isEmpty, logger);
-  const stopping = new AbortController();
-  const report = (what: string, error: unknown): void => logger.warn({ err: error }, what);
   const leases = new Leases(store, config.policy, queueLimits(config), report);
   let operator: OperatorToken | null = null;
   try {
     // Only now that the data is ours: a start that is refused must not touch the token of the one that runs.
     operator = operatorToken(config, logger);
     const tokens = new Tokens(store, config.policy, [...config.tokens, ...operator.tokens]);
-    await tokens.start(stopping.signal, report);
+    await tokens.start(leases.stopping, report);
     refuseTwin(tokens);
     await leases.noticeRestore();
     await leases.start();
@@ -77,10 +76,9 @@ export async function serve(config: Config, version: string, logger: Logger): Pr
     try {
       announceUrl(config.dataDir, url);
     } catch (error) {
-      report("commands will not find this server by its data directory", error);
+      logger.warn({ err: error }, "commands will not find this server by its data directory");
     }
     const stop = async (): Promise<void> => {
-      stopping.abort();
       await stopFace(face);
       await leases.leave();
       withdrawUrl(config.dataDir, url);
@@ -91,7 +89,6 @@ export async function serve(config: Config, version: string, logger: Logger): Pr
   } catch (error) {
     // Nobody has seen it: the next start makes and shows one.
     if (operator !== null && operator.made !== null) forgetToken(config.dataDir);
-    stopping.abort();
     leases.close();
     await store.close();
     throw error;

@@ -4,6 +4,7 @@ import { after, test } from "node:test";
 import { startEtcd } from "./etcd-lab.js";
 import { call, type Server, startServer } from "./server.js";
 import { until } from "./store-lab.js";
+import { logLines } from "./system-client.js";
 
 const lab = await startEtcd();
 after(() => lab.stop());
@@ -33,6 +34,11 @@ test("two servers on one etcd see the same leases, and outlive it", async () => 
   const again = await acquire(one, "job");
   assert.equal(again.body.status, "held", "a restart of etcd ends no lease");
   assert.equal((await acquire(two, "third")).body.status, "acquired");
+  await until(() => /the store works again/.test(one.stderr()));
+  const lines = logLines(one).filter(({ msg }) => /fails|works again/.test(msg));
+  assert.equal(lines.length, 2, "once that it fails, and once that it works again");
+  assert.match(lines[0]?.msg ?? "", /^the store fails: etcd: /);
+  assert.doesNotMatch(one.stderr(), /"stack"/);
   await member.kill();
   assert.equal(await two.stop(), 0, "a stop does not wait for etcd");
 });

@@ -8,6 +8,8 @@ import type { SharedStore } from "../src/store/shared-store.js";
 import { Postgres } from "./postgres-lab.js";
 import { Ledger } from "./postgres-ledger.js";
 import { adminToken, call, startServer } from "./server.js";
+import { until } from "./store-lab.js";
+import { logLines } from "./system-client.js";
 
 let server: Postgres;
 
@@ -111,10 +113,18 @@ test("over HTTP a database that is away or hangs is 503, and /ready says so", as
   assert.ok(performance.now() - began < 6000);
   server.signalThese(stopped, "SIGCONT");
   await back();
+  const said = () => logLines(holdfast).filter(({ msg }) => /fails|works again/.test(msg));
+  await until(() => said().length === 2);
   await server.stop("SIGQUIT");
   assert.deepEqual([(await acquire()).status, await ready()], [503, 503]);
   await server.launch();
   await back();
+  await until(() => said().length === 4);
+  const [hangs, works, fails, worksAgain] = said().map(({ msg }) => msg);
+  assert.match(hangs ?? "", /^the store fails: the database .* no answer within \d+ ms$/);
+  assert.match(fails ?? "", /^the store fails: the database \S+ (?!.*no answer)/);
+  assert.deepEqual([works, worksAgain], Array(2).fill("the store works again"));
+  assert.doesNotMatch(holdfast.stderr(), /"stack"/);
   const again = await acquire();
   assert.equal(again.status, 200, JSON.stringify(again.body));
 });

@@ -4,8 +4,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lineKey, lockKey } from "../src/core/keys.js";
 import { peerOf } from "../src/core/line.js";
+import { Nodes } from "../src/service/nodes.js";
 import { watch } from "../src/service/watch.js";
-import { StoreError } from "../src/store/store.js";
+import { MovedError, StoreError } from "../src/store/store.js";
 import { Cluster, grantedTo, never, until } from "./cluster-lab.js";
 import { claim, space } from "./store-lab.js";
 
@@ -217,6 +218,33 @@ test("a watch at one server tells what another did, and resumes at any of them",
     again.abort();
   }
   assert.deepEqual(seen, ["acquired", "released"]);
+});
+
+test("data that was moved: who waits is told where at once, who comes later, too, and nothing is asked of it any more", async () => {
+  await using cluster = await Cluster.of(2);
+  const [one, two] = [cluster.node(0), cluster.node(1)];
+  grantedTo(await one.acquire("a", "one"));
+  const nodes = new Nodes(two.leases);
+  const plain = { session: null, dispatch: null, request: null, type: null, scope: null };
+  const ask = { space, principal: "runner-1", leaseId: "work", ...plain };
+  const isMoved = (error: unknown): boolean =>
+    error instanceof MovedError && /to elsewhere/.test(error.message);
+  const waiting = [
+    assert.rejects(two.acquire("a", "two", 600_000), isMoved),
+    assert.rejects(nodes.work.next(ask, { ms: 600_000, gone: never }), isMoved),
+  ];
+  await until("it stands in line", () => cluster.turns("a").length === 1);
+  cluster.memory.moved = "elsewhere";
+  const begun = performance.now();
+  await Promise.all(waiting);
+  assert.ok(performance.now() - begun < 2000, "with the next word that it runs");
+  const { length } = two.data.reads;
+  await assert.rejects(two.acquire("b", "three", 600_000), isMoved);
+  await assert.rejects(two.store.ping(), isMoved);
+  await assert.rejects(two.store.head(), isMoved);
+  for (const place of [undefined, "aa-1"])
+    await assert.rejects(two.store.changes(place, never)[Symbol.asyncIterator]().next(), isMoved);
+  assert.equal(two.data.reads.length, length);
 });
 
 test("many clients at several servers: one holder at a time, tokens rise, everybody is served", async () => {

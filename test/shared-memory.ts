@@ -2,6 +2,7 @@
 // any engine. Faults are asked for by tests.
 import type { Ask, Range, RangeRow } from "../src/core/decision.js";
 import type { Key } from "../src/core/keys.js";
+import { refuseClosed } from "../src/store/archive.js";
 import type { NumberedEvent } from "../src/store/feed.js";
 import { Ordered } from "../src/store/ordered.js";
 import type { Commit, Reading, SharedData, SharedFacts, Versioned } from "../src/store/shared-data.js";
@@ -15,6 +16,8 @@ export class SharedMemory {
   readonly rings = new Set<() => void>();
   revision = 1;
   clock = 1_000_000;
+  /** Where the data has gone: found by whoever reads. */
+  moved: string | null = null;
   /** The value that the clock had, and when it got it, by `performance.now()`. */
   readonly ticks: { readonly value: number; readonly at: number }[] = [];
 }
@@ -49,6 +52,7 @@ export class SharedMemoryData implements SharedData {
   async read(asks: readonly Ask[]): Promise<Reading> {
     await turn();
     this.reads.push(asks);
+    refuseClosed(this.facts.location, this.memory.moved);
     const { ordered, clock, revision } = this.memory;
     const records = new Map<Key, Versioned>();
     const ranges = new Map<Range, readonly RangeRow[]>();

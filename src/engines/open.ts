@@ -14,6 +14,7 @@ import { policyDefault } from "../core/limits.js";
 import type { Source, Target } from "../store/archive.js";
 import { systemClocks } from "../store/clock.js";
 import { makeDirectory } from "../store/directory.js";
+import { type Report, theStore } from "../store/report.js";
 import { type Store, StoreError } from "../store/store.js";
 import type { GitOptions } from "./git/open.js";
 import type { Trouble } from "./git/records.js";
@@ -22,11 +23,9 @@ import type { Repository } from "./git/repository.js";
 export interface StoreOptions {
   readonly feedEventsMax?: number;
   readonly feedAgeMaxMs?: number;
-  readonly onTrouble?: (what: string | null) => void;
   /** What works, but may not be what was meant. */
   readonly onWarning?: (what: string) => void;
-  /** What failed and will be tried again. */
-  readonly onFailure?: (what: string, error: unknown) => void;
+  readonly onFailure?: Report;
 }
 
 /** What can be named as a store, for people. */
@@ -52,7 +51,10 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
     });
   }
   const { openSqlite } = await import("./sqlite/open.js");
-  return openSqlite({ ...options, path: resolve(rest) });
+  const { onFailure = () => undefined, ...others } = options;
+  const onTrouble = (what: string | null): void =>
+    onFailure(theStore, what === null ? null : new StoreError("unavailable", what));
+  return openSqlite({ ...others, onTrouble, path: resolve(rest) });
 }
 
 export const isStoreUrl = (url: string): boolean =>

@@ -32,6 +32,7 @@ import {
   type RenewReply,
 } from "../core/renew.js";
 import { systemTimer, type Timer } from "../store/clock.js";
+import type { Report } from "../store/report.js";
 import { StepTooLargeError, type Store } from "../store/store.js";
 import { bySteps, stepMaxOf } from "./bulk.js";
 import { Lines } from "./lines.js";
@@ -80,11 +81,13 @@ export class Leases {
     readonly store: Store,
     readonly policy: Policy,
     limits: QueueLimits,
-    readonly report: (what: string, error: unknown) => void,
+    readonly report: Report,
     after: Timer = systemTimer,
   ) {
     const stopping = this.#closing.signal;
     setMaxListeners(0, stopping); // every waiter listens
+    const { moved } = store.facts;
+    moved?.addEventListener("abort", () => this.#closing.abort(moved.reason));
     const isShared = store.facts.order === "cluster";
     this.queues = new Queues(limits, after, isShared ? randomBytes(4).toString("hex") : null);
     this.#steps = new Steps(store, this.queues, {
@@ -131,7 +134,7 @@ export class Leases {
 
   /** On a cluster: nobody has to wait until this server counts as gone. */
   leave(): Promise<void> {
-    return this.#lines.leave();
+    return this.store.facts.moved?.aborted ? Promise.resolve() : this.#lines.leave();
   }
 
   /**
@@ -155,7 +158,7 @@ export class Leases {
       });
   }
 
-  /** Aborted when the server stops. */
+  /** Aborted when the server stops, or its data was moved: who waits or listens is sent away. */
   get stopping(): AbortSignal {
     return this.#closing.signal;
   }
@@ -329,9 +332,7 @@ export class Leases {
       ...{ space, name, principal, leaseId, unheard },
       ...{ outcome: null, note: null, repeatable: false },
     };
-    this.release(call).catch((error: unknown) =>
-      this.report("taking back a grant failed; it will expire", error),
-    );
+    this.release(call).catch((error: unknown) => this.report("taking back a grant", error));
   }
 
   /** Tells waiters to come back; stops the timers. */

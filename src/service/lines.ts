@@ -9,6 +9,7 @@ import type { Claim } from "../core/lease.js";
 import { type Policy, peerTtlMs } from "../core/limits.js";
 import { decideBeat, decideLeave } from "../core/line.js";
 import type { Stop, Timer } from "../store/clock.js";
+import { Attempts, type Report } from "../store/report.js";
 import type { Queues, Waiter } from "./queues.js";
 import { heirsOf, type Steps } from "./steps.js";
 
@@ -26,6 +27,7 @@ export class Lines {
   /** Names in whose lines this server may have turns though nobody waits here any more. */
   readonly #left = new Map<string, Name>();
   readonly #places = new WeakMap<Claim, Promise<number>>();
+  readonly #beats: Attempts;
   #audited = 0;
   #stop: Stop | undefined;
 
@@ -34,11 +36,12 @@ export class Lines {
     readonly queues: Queues,
     readonly policy: Policy,
     readonly stopping: AbortSignal,
-    readonly report: (what: string, error: unknown) => void,
+    readonly report: Report,
     readonly after: Timer,
     /** Counts the turns of a name, and takes it if it is ours to take. */
     readonly serve: (space: string, name: string) => Promise<void>,
   ) {
+    this.#beats = new Attempts("saying that this server runs", report);
     if (queues.peerId === null) return;
     queues.whenLeft = (waiter) => void this.#places.set(waiter.claim, this.#giveUp(waiter));
     stopping.addEventListener("abort", () => this.#stop?.());
@@ -98,8 +101,9 @@ export class Lines {
     try {
       await this.#say(peerId);
       await this.#audit();
+      this.#beats.worked();
     } catch (error) {
-      this.report("saying that this server runs failed; will try again", error);
+      this.#beats.failed(error);
     }
     this.#beatLater(peerId);
   }
@@ -135,7 +139,7 @@ export class Lines {
     try {
       await this.steps.store.transact([peerKey(peerId)], (view) => decideLeave(view, peerId, this.policy));
     } catch (error) {
-      this.report("this server will count as running for a while", error);
+      this.report("saying that this server stops", error);
     }
   }
 }

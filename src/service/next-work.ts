@@ -28,6 +28,7 @@ import type { Stop, Timer } from "../store/clock.js";
 import { StoreError } from "../store/store.js";
 import type { Leases } from "./leases.js";
 import type { NodeScope } from "./ready-places.js";
+import { stoppedError } from "./stopped.js";
 import { ticketOf, UnheardClaims } from "./unheard-claims.js";
 import type { Wait } from "./waiting.js";
 
@@ -159,7 +160,7 @@ export class NextWork {
   /** A look that is on its way may be granted something: only its end tells what came of it. */
   #stop(worker: Worker): void {
     worker.ending = "stop";
-    if (!worker.looking) worker.settle(isStopping());
+    if (!worker.looking) worker.settle(stoppedError(this.leases.stopping));
   }
 
   #again(worker: Worker): void {
@@ -209,7 +210,7 @@ export class NextWork {
         }
         // Its time was up while it looked.
         if (!isLast && worker.ending === "time") continue;
-        worker.settle(worker.ending === "stop" ? isStopping() : outcome);
+        worker.settle(worker.ending === "stop" ? stoppedError(this.leases.stopping) : outcome);
         this.#passOn(worker.owed);
         return;
       }
@@ -276,8 +277,6 @@ export class NextWork {
 }
 
 const callerOf = ({ space, principal }: NextAsk): string => `${space}/${principal}`;
-
-const isStopping = (): StoreError => new StoreError("unavailable", "the server is stopping");
 
 /** Nothing can be taken now: whoever may wait, waits. */
 const isInVain = (outcome: NextOutcome | Error): boolean =>

@@ -9,6 +9,7 @@ import type { Policy } from "../core/limits.js";
 import type { Role, TokenRecord } from "../core/records.js";
 import { decideChangeToken, decideCreateToken, type TokenRefusal, tokenKeys } from "../core/token.js";
 import { systemTimer, type Timer } from "../store/clock.js";
+import { Attempts, type Report } from "../store/report.js";
 import type { Store } from "../store/store.js";
 import { hashOf, makeBearer, newId } from "./bearer.js";
 import { type Identity, normalScope } from "./identity.js";
@@ -82,10 +83,10 @@ export class Tokens {
   }
 
   /** Reads the stored tokens; follows changes made by others until the signal aborts. */
-  async start(signal: AbortSignal, report: (what: string, error: unknown) => void): Promise<void> {
+  async start(signal: AbortSignal, report: Report): Promise<void> {
     const from = await this.store.head();
     for await (const record of this.#stored("")) this.#learnRecord(record);
-    void this.#follow(from, signal, report);
+    void this.#follow(from, signal, new Attempts("following token changes", report));
   }
 
   /** A name that both the configuration and a stored token give: one principal, two secrets. Null: there is none. */
@@ -103,20 +104,18 @@ export class Tokens {
     return space === defaultSpace && this.#byId.has(staticId(name));
   }
 
-  async #follow(
-    from: string,
-    signal: AbortSignal,
-    report: (what: string, error: unknown) => void,
-  ): Promise<void> {
+  async #follow(from: string, signal: AbortSignal, following: Attempts): Promise<void> {
     try {
-      for await (const change of this.store.changes(from, signal))
+      for await (const change of this.store.changes(from, signal)) {
         if ("reset" in change) for await (const record of this.#stored("")) this.#learnRecord(record);
         else if (change.event.type === "token") await this.#reload(change.event.id);
+        following.worked();
+      }
     } catch (error) {
       if (signal.aborted) return;
-      report("following token changes failed; will try again", error);
+      following.failed(error);
       // An unknown place makes the feed say `reset`, and all tokens are read anew.
-      this.after(retryMs, () => void this.#follow("", signal, report));
+      this.after(retryMs, () => void this.#follow("", signal, following));
     }
   }
 

@@ -14,6 +14,7 @@
 import type { Claimed } from "../core/nodes/claim.js";
 import type { GiveBack } from "../core/nodes/give-back.js";
 import type { Stop, Timer } from "../store/clock.js";
+import type { Report } from "../store/report.js";
 import type { NextAsk } from "./next-work.js";
 
 /** A claim that was granted to a request id, and who was told of it. */
@@ -41,7 +42,7 @@ export class UnheardClaims {
     readonly giveBack: (call: GiveBack) => Promise<unknown>,
     readonly ticketMs: number,
     readonly stopping: AbortSignal,
-    readonly report: (what: string, error: unknown) => void,
+    readonly report: Report,
     readonly after: Timer,
   ) {
     stopping.addEventListener("abort", () => this.#endAll());
@@ -115,9 +116,7 @@ export class UnheardClaims {
   }
 
   #give(call: GiveBack): Promise<unknown> {
-    return this.giveBack(call).catch((error: unknown) =>
-      this.report("giving work back failed; its claim will expire", error),
-    );
+    return this.giveBack(call).catch((error: unknown) => this.report("giving work back", error));
   }
 }
 

@@ -12,6 +12,7 @@ import type { NodeEvent } from "../core/nodes/records.js";
 import type { FeedEvent, LineEvent } from "../core/records.js";
 import { decideClean, decideSweep } from "../core/sweep.js";
 import type { Timer } from "../store/clock.js";
+import { Attempts, type Report } from "../store/report.js";
 import type { Store } from "../store/store.js";
 import { Alarm } from "./alarm.js";
 import type { Lines, Name } from "./lines.js";
@@ -28,6 +29,7 @@ export class Upkeep {
   readonly #sweep: Alarm;
   readonly #clean: Alarm;
   readonly #quiet: Alarm;
+  readonly #following: Attempts;
   /** Up to here nothing is in the index: an engine would have to step over all that was removed lately. */
   readonly #from = { due: "", gc: "" };
 
@@ -38,23 +40,30 @@ export class Upkeep {
     readonly lines: Lines,
     readonly policy: Policy,
     readonly stopping: AbortSignal,
-    readonly report: (what: string, error: unknown) => void,
+    report: Report,
     readonly after: Timer,
     /** A node can be taken from now on; null: any of them may be. */
     readonly ready: (event: NodeEvent | null) => void,
   ) {
-    const alarm = (run: () => Promise<number | null>, what: string): Alarm =>
-      new Alarm(
+    const alarm = (run: () => Promise<number | null>, what: string): Alarm => {
+      const attempts = new Attempts(what, report);
+      return new Alarm(
         () => store.now(),
-        run,
+        async () => {
+          const next = await run();
+          attempts.worked();
+          return next;
+        },
         (error) => {
           // What was taken for removed may be there again.
           this.#from.due = this.#from.gc = "";
-          report(`${what} failed; will try again`, error);
+          attempts.failed(error);
         },
         after,
         store.facts.clockLagMs,
       );
+    };
+    this.#following = new Attempts("following the change feed", report);
     this.#sweep = alarm(() => this.#runSweep(), "settling what is over");
     this.#clean = alarm(() => this.#runClean(), "cleaning up");
     this.#quiet = alarm(() => this.#runQuiet(), "serving who waited out a restore");
@@ -146,6 +155,7 @@ export class Upkeep {
       if (again) {
         this.ready(null);
         await this.#serveAll();
+        this.#following.worked();
       }
       for await (const change of changes) {
         if ("reset" in change) this.ready(null);
@@ -157,7 +167,7 @@ export class Upkeep {
       }
     } catch (error) {
       if (this.stopping.aborted) return;
-      this.report("following the change feed failed; will try again", error);
+      this.#following.failed(error);
       this.after(retryMs, () => void this.#followFrees(true));
     }
   }

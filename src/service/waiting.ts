@@ -14,6 +14,7 @@ import type { Stop, Timer } from "../store/clock.js";
 import { StoreError } from "../store/store.js";
 import { type Queues, ticketName, type Waiter, type WaitOutcome } from "./queues.js";
 import { heirsOf, type Steps } from "./steps.js";
+import { stoppedError } from "./stopped.js";
 
 /** How long a caller will wait, and how it says that it left. */
 export interface Wait {
@@ -271,7 +272,7 @@ export class Waiting {
         }
         // At once: no step may still grant what is being told to be certainly not done.
         if (waiter.settle === resolve) this.queues.leave(waiter);
-        resolve(new StoreError("unavailable", "the server is stopping: repeat with the same request id"));
+        resolve(stoppedError(this.stopping));
       };
       waiter.settle = resolve;
       wait.gone.addEventListener("abort", left, { once: true });

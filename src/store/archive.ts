@@ -5,7 +5,7 @@
  */
 import type { Key } from "../core/keys.js";
 import type { AnyRecord } from "../core/records.js";
-import { StoreError } from "./store.js";
+import { MovedError, StoreError } from "./store.js";
 
 export interface Stored {
   readonly key: Key;
@@ -87,11 +87,11 @@ export function readArriving(word: string | null): { id: string; sourceEpoch: st
 /** What whoever wants to use the data is told. */
 export function refuseClosed(location: string, word: string | null): void {
   if (word === null) return;
+  if (readArriving(word) === null)
+    throw new MovedError(`the data in ${location} was moved to ${word}: point servers there`);
   throw new StoreError(
     "unavailable",
-    readArriving(word) === null
-      ? `the data in ${location} was moved to ${word}: point servers there`
-      : `the data in ${location} is not complete: a migration into it has not ended; run the same holdfast migrate again`,
+    `the data in ${location} is not complete: a migration into it has not ended; run the same holdfast migrate again`,
   );
 }
 

@@ -78,14 +78,15 @@ export class SharedClock {
     this.#stop?.();
   }
 
-  #arm(): void {
+  #arm(leastMs = tickMs / 4): void {
     if (this.#closed) return;
     const wait = this.#isMover ? tickMs : patienceMs * (1 + Math.random() / 2);
     const due = this.#seenAt + wait - this.monotonic();
-    this.#stop = this.after(Math.max(due, tickMs / 4), () => void this.#tick());
+    this.#stop = this.after(Math.max(due, leastMs), () => void this.#tick());
   }
 
   async #tick(): Promise<void> {
+    let hasFailed = false;
     const from = this.#value;
     const passed = Math.floor(this.monotonic() - this.#seenAt);
     if (passed >= tickMs / 2)
@@ -96,8 +97,10 @@ export class SharedClock {
         this.saw(value);
       } catch (error) {
         this.#isMover = false;
+        hasFailed = true;
         this.failed(error);
       }
-    this.#arm();
+    // Who is in trouble is not asked more often than one who is well.
+    this.#arm(hasFailed ? patienceMs : undefined);
   }
 }

@@ -77,8 +77,11 @@ export interface SharedData {
   lastEvent(): Promise<number>;
   /** Events above `after` in order, at most `limit`, without gaps; null: some of them are no longer kept. */
   events(after: number, limit: number): Promise<readonly NumberedEvent[] | null>;
-  /** Calls `ring` when there may be more events, and at least now and then. Until `close`. */
-  listen(ring: () => void): void;
+  /**
+   * Calls `ring` when there may be more events, and at least now and then; `failed` when that cannot be told, and will be tried
+   * again. Until `close`.
+   */
+  listen(ring: () => void, failed: (error: unknown) => void): void;
   gauges(): Promise<Readonly<Record<string, number>>>;
   close(): Promise<void>;
 }

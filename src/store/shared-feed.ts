@@ -22,7 +22,8 @@ export class SharedFeed implements FeedSource {
   #through = 0;
   #isReading = false;
   #isRung = false;
-  #isClosed = false;
+  /** Why nothing more is read. */
+  #over: StoreError | null = null;
   #retry: Stop | undefined;
 
   constructor(
@@ -37,13 +38,16 @@ export class SharedFeed implements FeedSource {
 
   async start(): Promise<void> {
     this.#from = this.#through = await this.data.lastEvent();
-    this.data.listen(() => this.ring());
+    this.data.listen(
+      () => this.ring(),
+      (error) => this.#over === null && this.failed(error),
+    );
   }
 
   /** There may be more. */
   ring(): void {
     this.#isRung = true;
-    if (!this.#isReading && !this.#isClosed) void this.#readOn();
+    if (!this.#isReading && this.#over === null) void this.#readOn();
   }
 
   last(): number {
@@ -52,14 +56,15 @@ export class SharedFeed implements FeedSource {
 
   /** Resolves once `last` is no older than this call. */
   async catchUp(): Promise<void> {
+    if (this.#over !== null) throw this.#over;
     const last = await this.data.lastEvent();
     this.ring();
-    const isThere = (): boolean => this.#isClosed || this.#through >= last;
+    const isThere = (): boolean => this.#over !== null || this.#through >= last;
     while (!isThere()) await this.#bell.wait(isThere, never);
   }
 
   async read(after: number, limit: number): Promise<readonly NumberedEvent[] | null> {
-    if (this.#isClosed) throw new StoreError("closed", "the store was closed");
+    if (this.#over !== null) throw this.#over;
     if (after >= this.#through) return [];
     if (after < this.#from) return this.data.events(after, limit);
     const start = firstAbove(this.#kept, after);
@@ -67,11 +72,13 @@ export class SharedFeed implements FeedSource {
   }
 
   more(after: number, signal: AbortSignal): Promise<void> {
-    return this.#bell.wait(() => this.#isClosed || this.#through > after, signal);
+    if (this.#over !== null) return Promise.reject(this.#over);
+    return this.#bell.wait(() => this.#through > after, signal);
   }
 
-  close(): void {
-    this.#isClosed = true;
+  /** Whoever follows is told why. */
+  close(why = new StoreError("closed", "the store was closed")): void {
+    this.#over ??= why;
     this.#retry?.();
     this.#bell.close();
   }
@@ -79,7 +86,7 @@ export class SharedFeed implements FeedSource {
   async #readOn(): Promise<void> {
     this.#isReading = true;
     try {
-      while (this.#isRung && !this.#isClosed) {
+      while (this.#isRung && this.#over === null) {
         this.#isRung = false;
         const events = await this.data.events(this.#through, pageSize);
         if (events === null) await this.#skip();
@@ -87,7 +94,7 @@ export class SharedFeed implements FeedSource {
       }
     } catch (error) {
       this.#isReading = false;
-      if (this.#isClosed) return;
+      if (this.#over !== null) return;
       this.failed(error);
       this.#retry = this.after(retryMs, () => this.ring());
     }

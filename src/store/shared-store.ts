@@ -12,6 +12,7 @@ import { BatchView, commitOf, Overlay, rangeName, Stale } from "./batch-view.js"
 import { type Clocks, systemClocks, systemTimer, type Timer } from "./clock.js";
 import { cursorOf, follow } from "./feed.js";
 import { Gathering } from "./gathering.js";
+import { Attempts, type Report, theStore } from "./report.js";
 import { clockLagMs, clockLateMs, SharedClock } from "./shared-clock.js";
 import type { Reading, SharedData } from "./shared-data.js";
 import { SharedFeed } from "./shared-feed.js";
@@ -19,6 +20,7 @@ import {
   type Change,
   type Cursor,
   type ListRow,
+  MovedError,
   StepTooLargeError,
   type Store,
   StoreError,
@@ -41,6 +43,8 @@ export class SharedStore implements Store {
   #asked: Call[] = [];
   readonly #lanes = new Set<Key>();
   readonly #gathering = new Gathering();
+  readonly #attempts: Attempts;
+  readonly #moved = new AbortController();
   /** Some of those asked were decided before. */
   #hasAgain = false;
   #flying = 0;
@@ -53,11 +57,12 @@ export class SharedStore implements Store {
 
   constructor(
     readonly data: SharedData,
-    readonly report: (what: string, error: unknown) => void = () => undefined,
+    report: Report = () => undefined,
     readonly clocks: Clocks = systemClocks,
     after: Timer = systemTimer,
   ) {
     const { engine, location, changesMax, comparesMax } = data.facts;
+    this.#attempts = new Attempts(theStore, report);
     this.facts = {
       engine,
       location,
@@ -66,17 +71,16 @@ export class SharedStore implements Store {
       lateMs: clockLateMs,
       keysMax: comparesMax,
       locksMax: changesMax,
+      moved: this.#moved.signal,
       offsetAt: (at) => this.#anchors.offsetAt(at) ?? Math.round(clocks.wall()) - this.#clock.now(),
     };
     this.#clock = new SharedClock(
       clocks.monotonic,
       after,
       (from, to) => this.#tick(from, to),
-      (error) => this.report("moving the shared clock failed; will try again", error),
+      (error) => this.#failed(error),
     );
-    this.#feed = new SharedFeed(data, after, (error) =>
-      this.report("reading the change feed failed; will try again", error),
-    );
+    this.#feed = new SharedFeed(data, after, (error) => this.#failed(error));
   }
 
   /** Resolves when the data can be used. */
@@ -90,6 +94,7 @@ export class SharedStore implements Store {
 
   async #tick(from: number, to: number): Promise<number> {
     const value = await this.data.tick(from, to);
+    this.#attempts.worked();
     const offset = this.#clock.offset(this.clocks.wall());
     if (offset !== null && this.#anchors.isOff(offset) && !this.#isClosed) void this.#anchor(offset);
     return value;
@@ -107,9 +112,25 @@ export class SharedStore implements Store {
     }
   }
 
+  /** The data does not answer, or not as it should. If it was moved, nothing more is asked of it, and everybody is told. */
+  #failed(error: unknown): void {
+    if (this.#isClosed || this.#moved.signal.aborted) return;
+    this.#attempts.failed(error);
+    if (!(error instanceof MovedError)) return;
+    this.#moved.abort(error);
+    this.#clock.close();
+    this.#feed.close(error);
+  }
+
+  /** Why nothing can be asked here, or null. */
+  #refusal(): StoreError | null {
+    if (this.#isClosed) return closed();
+    return this.#moved.signal.aborted ? this.#moved.signal.reason : null;
+  }
+
   transact<Reply>(keys: readonly Key[], decide: Decide<Reply>, signal?: AbortSignal): Promise<Reply> {
-    if (this.#isClosed) return Promise.reject(closed());
-    if (signal?.aborted) return Promise.reject(cancelled());
+    const refusal = this.#refusal() ?? (signal?.aborted ? cancelled() : null);
+    if (refusal !== null) return Promise.reject(refusal);
     return new Promise((resolve, reject) => {
       this.#asked.push({
         decide,
@@ -183,6 +204,7 @@ export class SharedStore implements Store {
       const { asks, named } = asksOf(calls);
       const askedAt = this.clocks.monotonic();
       const reading = await this.data.read(asks);
+      this.#attempts.worked();
       this.#clock.heard(reading.clock, askedAt);
       this.#anchors.learn(reading.records.get(anchorsKey)?.record ?? null);
       pending = this.#decideAll(calls, reading, new Map(named(reading)));
@@ -199,6 +221,8 @@ export class SharedStore implements Store {
       for (const { call, decided } of pending) call.resolve(decided.reply);
       if (pending.some(({ decided }) => decided.events.length > 0)) this.#feed.ring();
     } catch (error) {
+      const isOfStep = error instanceof StoreError && error.kind === "unsupported" && pending.length > 0;
+      if (!isOfStep) this.#failed(error);
       // Those that were answered already, or put back, are not touched by a second answer.
       for (const { reject } of pending.length > 0 ? pending.map(({ call }) => call) : calls) reject(error);
     }
@@ -318,7 +342,8 @@ export class SharedStore implements Store {
   }
 
   async head(): Promise<Cursor> {
-    if (this.#isClosed) throw closed();
+    const refusal = this.#refusal();
+    if (refusal !== null) throw refusal;
     return cursorOf(this.data.epoch, await this.data.lastEvent());
   }
 
@@ -327,8 +352,12 @@ export class SharedStore implements Store {
   }
 
   async ping(): Promise<void> {
-    if (this.#isClosed) throw closed();
-    await this.data.read([]);
+    const refusal = this.#refusal();
+    if (refusal !== null) throw refusal;
+    await this.data.read([]).catch((error) => {
+      this.#failed(error);
+      throw error;
+    });
   }
 
   async gauges(): Promise<Readonly<Record<string, number>>> {

@@ -23,6 +23,11 @@ export interface StoreFacts {
   readonly keysMax: number;
   /** Most locks that one transact may change; one that changes more is refused with `SeveralNamesError`. */
   readonly locksMax: number;
+  /**
+   * Aborted, with the `MovedError` that everybody is told from then on, once it is noticed that the data was moved elsewhere. Not
+   * stated where that is only done while no server runs.
+   */
+  readonly moved?: AbortSignal;
 }
 
 /** Of an engine that keeps everything in one place. */
@@ -95,6 +100,13 @@ export class StoreError extends Error {
     options?: ErrorOptions,
   ) {
     super(message, options);
+  }
+}
+
+/** The data has gone to another place, for ever. Certainly not written. */
+export class MovedError extends StoreError {
+  constructor(why: string) {
+    super("unavailable", why);
   }
 }
 

@@ -53,7 +53,6 @@ export class EtcdData implements SharedData {
     readonly layout: Layout,
     meta: MetaNow,
     readonly options: DataOptions,
-    failed: (error: unknown) => void,
   ) {
     const { location, opsMax, lanesMax } = options;
     this.#meta = meta;
@@ -67,7 +66,7 @@ export class EtcdData implements SharedData {
       absentSpans,
       lanesMax,
     };
-    this.#feed = new EtcdFeed(cluster, layout.feed, meta.revision, failed);
+    this.#feed = new EtcdFeed(cluster, layout.feed, meta.revision);
     cluster.welcome = (status) => this.#recognise(status);
   }
 
@@ -254,8 +253,8 @@ export class EtcdData implements SharedData {
     return this.#feed.events(after, limit);
   }
 
-  listen(ring: () => void): void {
-    this.#feed.listen(ring);
+  listen(ring: () => void, failed: (error: unknown) => void): void {
+    this.#feed.listen(ring, failed);
   }
 
   /** Numbers of the member that we talk to; those of before while none answers. */

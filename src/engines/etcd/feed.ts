@@ -33,6 +33,7 @@ export class EtcdFeed {
   #last = 0;
   #seen = 0;
   #ring: () => void = () => undefined;
+  #failed: (error: unknown) => void = () => undefined;
   #isClosed = false;
   #cancel: () => void = () => undefined;
 
@@ -41,7 +42,6 @@ export class EtcdFeed {
     readonly key: string,
     /** The revision that the data began with: before it there is no event. */
     readonly beginning: number,
-    readonly failed: (error: unknown) => void,
   ) {}
 
   /** The number of the last event now, and the revision that this is true of. */
@@ -60,8 +60,9 @@ export class EtcdFeed {
     void this.#watch();
   }
 
-  listen(ring: () => void): void {
+  listen(ring: () => void, failed: (error: unknown) => void): void {
     this.#ring = ring;
+    this.#failed = failed;
   }
 
   /** As `SharedData.events`. */
@@ -82,7 +83,7 @@ export class EtcdFeed {
         await this.#watchOnce();
       } catch (error) {
         if (this.#isClosed) return;
-        this.failed(error);
+        this.#failed(error);
       }
       if (!this.#isClosed) await delay(retryMs, undefined, { ref: false });
     }

@@ -1,4 +1,5 @@
 /** Opening data on etcd: who the cluster is, whose the data is, and what has to be said about both before it is used. */
+import type { Report } from "../../store/report.js";
 import { SharedStore } from "../../store/shared-store.js";
 import { StoreError } from "../../store/store.js";
 import { Cluster } from "./cluster.js";
@@ -12,15 +13,14 @@ import { judgeVersion } from "./version.js";
 export interface EtcdOptions {
   /** What works, but may not be what was meant. */
   readonly warn?: (what: string) => void;
-  readonly report?: (what: string, error: unknown) => void;
+  readonly report?: Report;
   readonly deadlineMs?: number;
 }
 
 /** `rest` is what stands behind `etcd:`. */
 export async function openEtcd(rest: string, options: EtcdOptions = {}): Promise<SharedStore> {
-  const { report = () => undefined } = options;
   const data = await openEtcdData(readEtcdUrl(rest), options);
-  const store = new SharedStore(data, report);
+  const store = new SharedStore(data, options.report);
   try {
     await store.open();
     return store;
@@ -31,7 +31,7 @@ export async function openEtcd(rest: string, options: EtcdOptions = {}): Promise
 }
 
 export async function openEtcdData(place: EtcdPlace, options: EtcdOptions = {}): Promise<EtcdData> {
-  const { warn = () => undefined, report = () => undefined, deadlineMs } = options;
+  const { warn = () => undefined, deadlineMs } = options;
   const { endpoints, user, prefix, opsMax } = place;
   const cluster = new Cluster({
     endpoints,
@@ -42,9 +42,7 @@ export async function openEtcdData(place: EtcdPlace, options: EtcdOptions = {}):
   const layout = new Layout(prefix);
   try {
     const meta = await settleMeta(cluster, layout, place.opsMax, warn);
-    const data = new EtcdData(cluster, layout, meta, place, (error) =>
-      report("watching etcd's feed failed; will try again", error),
-    );
+    const data = new EtcdData(cluster, layout, meta, place);
     await data.start();
     return data;
   } catch (error) {

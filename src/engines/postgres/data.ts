@@ -8,7 +8,6 @@ import { StoreError } from "../../store/store.js";
 import { FeedBell } from "./bell.js";
 import { Failure, type Row } from "./connection.js";
 import { commitFailure, readFailure } from "./failures.js";
-import type { Health } from "./health.js";
 import { Lineages } from "./lineage.js";
 import type { Pool } from "./pool.js";
 import { FeedTrimmer } from "./trimmer.js";
@@ -40,7 +39,6 @@ export class PostgresData implements SharedData {
     place: PostgresPlace,
     readonly epoch: string,
     limits: FeedLimits,
-    readonly health: Health,
     warn: (what: string) => void,
   ) {
     const { schema, location } = place;
@@ -110,9 +108,7 @@ export class PostgresData implements SharedData {
   }
 
   async tick(from: number, to: number): Promise<number> {
-    const value = await this.#number(`SELECT ${this.#schema}.tick($1, $2)`, [from, to]);
-    this.health.worked();
-    return value;
+    return this.#number(`SELECT ${this.#schema}.tick($1, $2)`, [from, to]);
   }
 
   async lastEvent(): Promise<number> {

@@ -1,10 +1,10 @@
 /** Opening the engine for several servers: connect, refuse what would break a promise, bring the tables up to date. */
+import type { Report } from "../../store/report.js";
 import { SharedStore } from "../../store/shared-store.js";
 import { StoreError } from "../../store/store.js";
 import { checkDatabase } from "./checks.js";
 import { PostgresData } from "./data.js";
 import { readFailure } from "./failures.js";
-import { Health } from "./health.js";
 import { Pool } from "./pool.js";
 import { migrate } from "./schema.js";
 import { type PostgresPlace, readUrl } from "./url.js";
@@ -14,13 +14,12 @@ export interface PostgresOptions {
   readonly feedAgeMaxMs?: number;
   /** Told what works, and may not be what was meant. */
   readonly onWarning?: (what: string) => void;
-  /** Told when the database fails (what happened) and when it works again (null). */
-  readonly onTrouble?: (what: string | null) => void;
+  readonly onFailure?: Report;
 }
 
 export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<SharedStore> {
   const data = await openData(url, options);
-  const store = new SharedStore(data, (what, error) => data.health.failed(what, error));
+  const store = new SharedStore(data, options.onFailure);
   try {
     await store.open();
   } catch (error) {
@@ -39,8 +38,7 @@ export async function openData(url: string, options: PostgresOptions = {}): Prom
     const epoch = await epochOf(pool, place);
     const { feedEventsMax = 100_000, feedAgeMaxMs = 3_600_000, onWarning = () => undefined } = options;
     for (const warning of warnings) onWarning(warning);
-    const [limits, health] = [{ feedEventsMax, feedAgeMaxMs }, new Health(options.onTrouble)];
-    return new PostgresData(pool, place, epoch, limits, health, onWarning);
+    return new PostgresData(pool, place, epoch, { feedEventsMax, feedAgeMaxMs }, onWarning);
   } catch (error) {
     await pool.close();
     throw readFailure(place.location, error);

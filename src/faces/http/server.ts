@@ -71,6 +71,7 @@ export function httpFace(desk: Desk, options: HttpOptions): HttpFace {
   let isReady = true;
   const gate = new Gate(desk.tokens, options.gate);
   const streams = new Streams(options.streams);
+  desk.leases.stopping.addEventListener("abort", () => streams.close());
   const metrics = new Metrics(desk.leases, desk.nodes, streams, gate);
   const outbox = new Outbox();
   const table = routes(desk.limits);
@@ -104,7 +105,6 @@ export function httpFace(desk: Desk, options: HttpOptions): HttpFace {
       isReady = false;
       gate.isStopping = true;
       desk.leases.close();
-      streams.close();
       closeUnused();
     },
     close: async () => {

@@ -21,7 +21,7 @@ export interface StreamLimits {
   readonly streamsPerPrincipalMax: number;
 }
 
-/** Open streams, so that they can be counted, bounded, and ended when the server stops. */
+/** Open streams, so that they can be counted, bounded, and ended when nobody is served here any more. */
 export class Streams {
   readonly #perPrincipal = new Map<string, number>();
   readonly #open = new Set<AbortController>();
@@ -71,6 +71,7 @@ export const watchLocks =
 async function stream(call: Call, streams: Streams, name: string | null, prefix: string): Promise<null> {
   const { identity, request, reply } = call;
   const { leases, present } = call.desk;
+  leases.store.facts.moved?.throwIfAborted();
   const ended = streams.open(identity);
   const end = (): void => ended.abort();
   identity.revoked.addEventListener("abort", end, { once: true, signal: ended.signal });
@@ -102,7 +103,7 @@ async function stream(call: Call, streams: Streams, name: string | null, prefix:
         await once(raw, "drain", { signal: ended.signal }).catch(() => undefined);
     }
   } catch (error) {
-    request.log.warn({ err: error }, "a stream ended");
+    if (!ended.signal.aborted) leases.report("telling streams of changes", error);
   } finally {
     clearInterval(heartbeat);
     forget();
