@@ -147,9 +147,11 @@ describe("a commit that fails", () => {
       "the stream goes on, without the lost",
     );
     await stream.return(undefined);
-    const messages = logLines(server).map(({ msg }) => msg);
-    assert.ok(messages.some((text) => /cannot be written/.test(text)));
-    assert.ok(messages.includes("the store works again"));
+    const messages = (): string[] => logLines(server).map(({ msg }) => msg);
+    await until(async () => messages().includes("the store works again") || undefined, "the log says so");
+    const [fails, ...others] = messages().filter((text) => /fails/.test(text));
+    assert.match(fails ?? "", /^the store fails: the data file cannot be written/);
+    assert.deepEqual(others, [], "once, and nothing of what follows from it");
   });
 
   test("leaves no waiter without an answer, and no name without an owner", async () => {
