@@ -4,6 +4,7 @@
  */
 import type { Decided } from "../core/decision.js";
 import type { BatchView } from "./batch-view.js";
+import { StepTooLargeError, type StoreError } from "./store.js";
 
 export class BatchRoom {
   readonly #changed = new Set<string>();
@@ -52,3 +53,8 @@ function sizeWith(all: ReadonlySet<string>, some: ReadonlySet<string>): number {
   for (const name of some) if (!all.has(name)) size++;
   return size;
 }
+
+export const tooMuch = (comparesMax: number, changesMax: number): StoreError =>
+  new StepTooLargeError(
+    `one step would rely on more than the ${comparesMax} records, or change more than the ${changesMax}, that this store takes at once: ask for less in one call`,
+  );

@@ -7,7 +7,7 @@ import type { Decide, Decided, Range, RangeRow } from "../core/decision.js";
 import type { Key } from "../core/keys.js";
 import { roundsMax } from "../core/limits.js";
 import { asksOf, type Call, type Pending } from "./batch.js";
-import { BatchRoom } from "./batch-room.js";
+import { BatchRoom, tooMuch } from "./batch-room.js";
 import { BatchView, commitOf, Overlay, rangeName, Stale } from "./batch-view.js";
 import { type Clocks, systemClocks, systemTimer, type Timer } from "./clock.js";
 import { cursorOf, follow } from "./feed.js";
@@ -21,7 +21,6 @@ import {
   type Cursor,
   type ListRow,
   MovedError,
-  StepTooLargeError,
   type Store,
   StoreError,
   type StoreFacts,
@@ -396,7 +395,3 @@ export class SharedStore implements Store {
 const late = (): StoreError => new StoreError("unavailable", "its turn did not come in time: try again");
 const closed = (): StoreError => new StoreError("closed", "the store was closed");
 const cancelled = (): StoreError => new StoreError("unavailable", "cancelled before it was decided");
-const tooMuch = (comparesMax: number, changesMax: number): StoreError =>
-  new StepTooLargeError(
-    `one step would rely on more than the ${comparesMax} records, or change more than the ${changesMax}, that this store takes at once: ask for less in one call`,
-  );
