@@ -21,7 +21,9 @@ const loadMs = 6000;
 // The second mostly waits: it runs beside the first.
 describe("a server under siege", { concurrency: 2 }, () => {
   test("at several times the load 100 holders of 2 s leases keep them, and the refused are told when to come back", async (t) => {
-    await using server = await startServer({ env: { HOLDFAST_RATE_LIMIT: "off" } });
+    await using server = await startServer({
+      env: { HOLDFAST_RATE_LIMIT: "off", HOLDFAST_OVERLOAD_MS: undefined },
+    });
     const client = new Client(server.url, "secret-a", { sockets: 120 });
     const holders = await startHolders(client, 100);
     await using hammer = startHammer(server.port);
@@ -52,7 +54,9 @@ describe("a server under siege", { concurrency: 2 }, () => {
 
   test("slow senders and connections beyond the limit are cut off, others go on", async () => {
     const connectionsMax = 40;
-    await using server = await startServer({ env: { HOLDFAST_CONNECTIONS_MAX: String(connectionsMax) } });
+    await using server = await startServer({
+      env: { HOLDFAST_CONNECTIONS_MAX: String(connectionsMax), HOLDFAST_OVERLOAD_MS: undefined },
+    });
     const slow = await Promise.all(Array.from({ length: 5 }, () => open(server.port)));
     const from = performance.now();
     for (const { socket } of slow) {

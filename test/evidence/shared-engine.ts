@@ -25,7 +25,12 @@ const serve = (store: string, options: ServerOptions): Promise<Server> =>
   startServer({
     tokens,
     ...options,
-    env: { HOLDFAST_RATE_LIMIT: "off", HOLDFAST_STORE: store, ...options.env },
+    env: {
+      HOLDFAST_RATE_LIMIT: "off",
+      HOLDFAST_OVERLOAD_MS: undefined,
+      HOLDFAST_STORE: store,
+      ...options.env,
+    },
   });
 
 /** The database ends with the first server, or with the one that took its place. */
