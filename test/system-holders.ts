@@ -1,6 +1,6 @@
 // Holders of short leases that renew them while something else happens to the server, and say how that went.
 import { setTimeout as delay } from "node:timers/promises";
-import { type Client, untilStatus } from "./system-client.js";
+import { type Client, until, untilStatus } from "./system-client.js";
 
 /** One in five is bound to a session and kept alive by it. */
 interface Holder {
@@ -62,11 +62,21 @@ export async function startHolders(
 
 async function take(client: Client, name: string, nth: number): Promise<Holder> {
   if (nth % 5 !== 0) {
-    const { body } = await client.acquire(name, { ttl_seconds: ttlSeconds });
+    const body = await insisting(() => client.acquire(name, { ttl_seconds: ttlSeconds }));
     const { lease_id, fencing_token: token } = body;
     return { name, path: `/locks/${name}/renew`, body: { lease_id }, token };
   }
-  const { session_id } = (await client.post("/sessions", { ttl_seconds: 5 })).body;
-  const { body } = await client.acquire(name, { session_id });
-  return { name, path: `/sessions/${session_id}/keepalive`, body: {}, token: body.fencing_token };
+  const { session_id } = await insisting(() => client.post("/sessions", { ttl_seconds: 5 }));
+  const { fencing_token: token } = await insisting(() => client.acquire(name, { session_id }));
+  return { name, path: `/sessions/${session_id}/keepalive`, body: {}, token };
+}
+
+/** A server that has just started on a busy machine may refuse for a moment. */
+function insisting<Body>(
+  ask: () => Promise<{ readonly status: number; readonly body: Body }>,
+): Promise<Body> {
+  return until(async () => {
+    const { status, body } = await ask();
+    return status < 300 ? body : undefined;
+  }, "the holders have their leases");
 }
