@@ -106,3 +106,20 @@ test("nobody passes who is being served: neither the next in line nor one who ha
   assert.deepEqual(await Promise.all(waits), [2, 3]);
   assert.deepEqual(served, ["first", "second"]);
 });
+
+test("who is served by another's release and, in the same batch, finds by its own look that it has the name, keeps it", async () => {
+  await using cluster = await Cluster.of(1);
+  const node = cluster.node(0);
+  const start = { space, id: "session", principal: "runner-1", metadata: null, ttlMs: 60_000 };
+  await node.leases.sessions.start({ ...start, hash: "hash" });
+  await node.acquire(name, "holder");
+  // In the same turn: the release is decided first, when the waiter stands in line already.
+  const released = node.release(name, "holder");
+  const wanted = claim(name, { leaseId: "waiter", ttlMs: null, sessionId: "session" });
+  const waiting = node.leases.acquire(wanted, { ms: 10_000, gone: never });
+  await released;
+  assert.equal(grantedTo(await waiting), 2);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  const { holding } = await node.leases.inspect(space, name);
+  assert.equal(holding?.lock.lease.id, "waiter");
+});

@@ -28,6 +28,8 @@ export class Waiter {
   keepPlace: Stop | undefined;
   /** The connection closed while a grant was on its way. */
   gone = false;
+  /** It left because it was served. */
+  isServed = false;
 
   constructor(
     readonly claim: Claim,
@@ -121,6 +123,7 @@ export class Queues {
 
   leave(waiter: Waiter, isServed = false): void {
     waiter.keepPlace?.();
+    waiter.isServed ||= isServed;
     if (!this.#byClaim.delete(waiter.claim)) return;
     const queue = this.#queues.get(waiter.queueName);
     queue?.delete(waiter);

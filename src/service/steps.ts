@@ -52,7 +52,7 @@ export class Steps {
     // Chained, not awaited: this runs on every request, and each await would cost it another turn.
     return this.store.transact(this.#withLines(keys), deciding).then(
       (reply) => {
-        if (offered.length > 0) for (const heir of heirsOf(reply)) this.#settle(heir);
+        if (offered.length > 0) for (const heir of heirsOf(reply)) this.#settle(heir, offered);
         for (const { claim } of passed) if (this.queues.of(claim) !== undefined) this.tell.unserved(claim);
         return reply;
       },
@@ -87,14 +87,13 @@ export class Steps {
         else if (index === "ready") this.tell.ready(sort);
   }
 
-  #settle(heir: Heir): void {
-    const waiter = this.queues.of(heir.claim);
-    if (waiter === undefined) {
-      this.tell.ghost(heir);
-      return;
-    }
+  /** One that another step has served meanwhile was told of the same lease. One that has left was told of none. */
+  #settle(heir: Heir, offered: readonly Waiter[]): void {
+    const waiter = offered.find(({ claim }) => claim === heir.claim);
+    if (waiter === undefined || waiter.isServed) return;
+    const hasLeft = this.queues.of(heir.claim) === undefined;
     this.queues.leave(waiter, true);
-    if (waiter.gone) this.tell.ghost(heir);
+    if (waiter.gone || hasLeft) this.tell.ghost(heir);
     else waiter.settle(heir.outcome);
   }
 
