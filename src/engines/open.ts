@@ -15,7 +15,7 @@ import type { Source, Target } from "../store/archive.js";
 import { systemClocks } from "../store/clock.js";
 import { makeDirectory } from "../store/directory.js";
 import { type Report, theStore } from "../store/report.js";
-import { type Store, StoreError } from "../store/store.js";
+import { NoDataError, type Store, StoreError, StoreUrlError } from "../store/store.js";
 import type { GitOptions } from "./git/open.js";
 import type { Trouble } from "./git/records.js";
 import type { Repository } from "./git/repository.js";
@@ -65,13 +65,10 @@ type Scheme = "sqlite" | "memory" | "postgres" | "etcd";
 function split(url: string): [scheme: Scheme, rest: string] {
   const match = /^(sqlite|memory|etcd|postgres)(?:ql)?:(.*)$/s.exec(url);
   if (match === null)
-    throw new StoreError(
-      "unsupported",
-      `${JSON.stringify(withoutPassword(url))} is no store: use ${storeForms}`,
-    );
+    throw new StoreUrlError(`${JSON.stringify(withoutPassword(url))} is no store: use ${storeForms}`);
   const scheme = match[1] as Scheme;
   if (scheme === "sqlite" && match[2] === "")
-    throw new StoreError("unsupported", "sqlite: needs a file, as in sqlite:./holdfast.db");
+    throw new StoreUrlError("sqlite: needs a file, as in sqlite:./holdfast.db");
   return [scheme, match[2] ?? ""];
 }
 
@@ -86,15 +83,14 @@ export function findOf(url: string): { isNew: boolean; isEmpty: boolean } {
   return { isNew: !isThere, isEmpty: isThere && statSync(rest).size === 0 };
 }
 
-/** A store whose data is to be carried elsewhere. Throws `unsupported` if there is none, or if it cannot be. */
+/** A store whose data is to be carried elsewhere. Throws `NoDataError` if there is none. */
 export async function openSource(url: string): Promise<Source> {
   const [scheme, rest] = split(url);
   if (scheme === "postgres") return (await import("./postgres/archive.js")).openPostgresSource(url);
   if (scheme === "etcd") return (await import("./etcd/archive.js")).openEtcdSource(rest);
-  if (scheme === "memory") throw new StoreError("unsupported", notCarried);
+  if (scheme === "memory") throw new StoreUrlError(notCarried);
   const path = resolve(rest);
-  if (!existsSync(path))
-    throw new StoreError("unsupported", `there is no data of Holdfast in ${path}: correct --from`);
+  if (!existsSync(path)) throw new NoDataError(path);
   const { SqliteArchive } = await import("./sqlite/archive.js");
   return new SqliteArchive(path, systemClocks);
 }
@@ -104,12 +100,15 @@ export async function openTarget(url: string): Promise<Target> {
   const [scheme, rest] = split(url);
   if (scheme === "postgres") return (await import("./postgres/archive.js")).openPostgresTarget(url);
   if (scheme === "etcd") return (await import("./etcd/archive.js")).openEtcdTarget(rest);
-  if (scheme === "memory") throw new StoreError("unsupported", notCarried);
+  if (scheme === "memory") throw new StoreUrlError(notCarried);
   const { SqliteArchive } = await import("./sqlite/archive.js");
   return new SqliteArchive(resolve(rest), systemClocks);
 }
 
 const notCarried = "memory: keeps nothing that could be carried elsewhere, nor keeps what is carried to it";
+
+/** Several servers can use it at once. */
+export const isShared = (url: string): boolean => ["postgres", "etcd"].includes(split(url)[0]);
 
 /** Two names of one file or one text: the same store, without asking it. */
 export const isSameStore = (one: string, other: string): boolean => placeOf(one) === placeOf(other);

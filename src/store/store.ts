@@ -110,6 +110,23 @@ export class MovedError extends StoreError {
   }
 }
 
+/** The store's URL makes no sense: a matter of settings, found before anything was asked of a store. */
+export class StoreUrlError extends StoreError {
+  constructor(
+    /** Without where it stood: whoever was given the URL knows. Never with the password. */
+    readonly why: string,
+  ) {
+    super("unsupported", `the store's URL: ${why}`);
+  }
+}
+
+/** There is nothing of Holdfast where data was expected. */
+export class NoDataError extends StoreError {
+  constructor(location: string) {
+    super("unsupported", `there is no data of Holdfast in ${location}: correct the URL`);
+  }
+}
+
 /** One step would rely on, or change, more than this engine takes at once. Certainly not written. */
 export class StepTooLargeError extends StoreError {
   constructor(why: string) {

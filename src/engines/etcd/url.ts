@@ -1,6 +1,6 @@
 /** The URL of a store on etcd: `etcd://user:password@host:2379,host2:2379/?prefix=…`. What is wrong with it is said without the password. */
 import { readFileSync } from "node:fs";
-import { StoreError } from "../../store/store.js";
+import { StoreUrlError } from "../../store/store.js";
 import type { Endpoint, Tls } from "./connection.js";
 
 export interface EtcdPlace {
@@ -22,7 +22,7 @@ const opsLeast = 32;
 const lanesDefault = 4;
 const known = ["prefix", "tls", "ca", "cert", "key", "max_txn_ops", "lanes"];
 
-/** `rest` is what stands behind `etcd:`. Throws `unsupported`. */
+/** `rest` is what stands behind `etcd:`. Throws `StoreUrlError`. */
 export function readEtcdUrl(rest: string): EtcdPlace {
   const match = /^\/\/(?:([^@/?]*)@)?([^@/?]+)\/?(?:\?(.*))?$/s.exec(rest);
   if (match === null) throw wrong("write etcd://HOST:2379,HOST2:2379, with ?prefix=… if need be");
@@ -105,4 +105,4 @@ function whole(settings: URLSearchParams, name: string, fallback: number, min: n
   return value;
 }
 
-const wrong = (why: string): StoreError => new StoreError("unsupported", `the etcd store's URL: ${why}`);
+const wrong = (why: string): StoreUrlError => new StoreUrlError(`etcd: ${why}`);

@@ -2,8 +2,9 @@
  * A store's URL as this engine reads it: what goes to the database driver, and what is ours. Anything else in it is refused,
  * so that a misspelt setting is not silently none.
  */
+import { readFileSync } from "node:fs";
 import type { ClientConfig } from "pg";
-import { StoreError } from "../../store/store.js";
+import { StoreUrlError } from "../../store/store.js";
 
 export interface PostgresPlace {
   /** How to connect, for calls. */
@@ -31,7 +32,11 @@ const forDriver = new Set([
   "application_name",
 ]);
 const ours = new Set(["listen", "schema", "connections", "deadline_ms"]);
+/** The driver takes any other word for one of these, without a word. */
+const sslModes = ["disable", "prefer", "require", "verify-ca", "verify-full", "no-verify"];
+const sslFiles = ["sslrootcert", "sslcert", "sslkey"];
 
+/** Throws `StoreUrlError`. */
 export function readUrl(text: string): PostgresPlace {
   const url = parsed(text);
   const { searchParams: settings } = url;
@@ -45,6 +50,7 @@ export function readUrl(text: string): PostgresPlace {
     throw refused(`schema=${schema}: use small letters, digits and _, at most 40`);
   const connectionsMax = whole(settings, "connections", 8, 2, 100);
   const deadlineMs = whole(settings, "deadline_ms", 5000, 100, 60_000);
+  refuseBadTls(settings);
   const listen = settings.get("listen");
   for (const name of ours) settings.delete(name);
   return {
@@ -57,15 +63,52 @@ export function readUrl(text: string): PostgresPlace {
   };
 }
 
+const form = "a postgres URL looks like postgres://user:password@host:5432/database";
+const encoding = "write # as %23, / as %2F, ? as %3F, @ as %40, : as %3A and % as %25 there";
+
 function parsed(text: string): URL {
-  if (!/^postgres(?:ql)?:\/\//.test(text) || !URL.canParse(text))
-    throw refused("a postgres URL looks like postgres://user:password@host:5432/database");
-  const url = new URL(text);
-  if (url.hostname.includes(","))
+  const [, rest] = /^postgres(?:ql)?:\/\/(.*)$/s.exec(text) ?? [];
+  if (rest === undefined) throw refused(form);
+  // Up to the last @ that is not in a setting: a password with one of these characters must be found, to say what is wrong with it.
+  const hosts = rest.slice(rest.replace(/\?.*=.*$/s, "").lastIndexOf("@") + 1);
+  if (/^[^/?#]*,/.test(hosts))
     throw refused(
       "a postgres URL names one host: let a proxy or a name that moves stand for several (docs/postgres.md)",
     );
-  return url;
+  const login = rest.slice(0, rest.length - hosts.length);
+  if (/[#/?]/.test(login) || !isEncoded(login))
+    throw refused(`user or password has a character that means something in a URL: ${encoding}`);
+  if (!URL.canParse(text) || new URL(text).hash !== "")
+    throw refused(`${form}; for user, password and database, ${encoding}`);
+  return new URL(text);
+}
+
+function isEncoded(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function refuseBadTls(settings: URLSearchParams): void {
+  const mode = settings.get("sslmode");
+  if (mode !== null && !sslModes.includes(mode))
+    throw refused(`sslmode=${mode}: use verify-full, or another of ${sslModes.join(", ")}`);
+  for (const name of sslFiles) {
+    const path = settings.get(name);
+    if (path !== null && !isReadable(path)) throw refused(`the file ${path} (${name}) cannot be read`);
+  }
+}
+
+function isReadable(path: string): boolean {
+  try {
+    readFileSync(path);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const configOf = (url: URL, deadlineMs: number): ClientConfig => ({
@@ -92,4 +135,4 @@ function whole(settings: URLSearchParams, name: string, fallback: number, min: n
   return value;
 }
 
-const refused = (why: string): StoreError => new StoreError("unsupported", `--store: ${why}`);
+const refused = (why: string): StoreUrlError => new StoreUrlError(why);

@@ -1,6 +1,6 @@
 /** What went wrong, for people on standard error and, with `--json`, for programs on standard output. */
 import { HoldfastError } from "../../client/errors.js";
-import { StoreError } from "../../store/store.js";
+import { StoreError, StoreUrlError } from "../../store/store.js";
 import { CliError, exitCodes } from "./failure.js";
 import { whyNoAnswer } from "./no-answer.js";
 import { printJsonFailure, warn } from "./output.js";
@@ -29,7 +29,7 @@ function detailsOf(error: unknown): unknown {
 
 export function codeOf(error: unknown): string {
   if (error instanceof HoldfastError || error instanceof CliError) return error.code;
-  if (isConfigError(error)) return "usage";
+  if (isConfigError(error) || error instanceof StoreUrlError) return "usage";
   return error instanceof StoreError ? error.kind : "internal";
 }
 
@@ -37,7 +37,7 @@ export function exitCodeOf(error: unknown): number {
   if (error instanceof CliError) return error.exitCode;
   // A newer server may say a code that is not in the table.
   if (error instanceof HoldfastError) return exitCodeByCode[error.code] ?? exitCodes.other;
-  if (isConfigError(error)) return exitCodes.usage;
+  if (isConfigError(error) || error instanceof StoreUrlError) return exitCodes.usage;
   if (error instanceof StoreError) return exitCodes.storage;
   return isSystemError(error) ? exitCodes.storage : exitCodes.other;
 }

@@ -1,6 +1,7 @@
 /** `holdfast serve`: starts, says in one block how to use it, and stops cleanly when told to. */
-import { type Config, readConfig, type ServeFlags, strangeVariables } from "../../config.js";
+import { type Config, ConfigError, readConfig, type ServeFlags, strangeVariables } from "../../config.js";
 import type { Running } from "../../serve.js";
+import { StoreUrlError } from "../../store/store.js";
 import { makeLogger } from "./log.js";
 import { version } from "./version.js";
 
@@ -10,7 +11,11 @@ export async function serveCommand(flags: ServeFlags): Promise<void> {
   for (const warning of strangeVariables(process.env)) logger.warn(warning);
   // Not before: a wrong setting is told at once.
   const { serve } = await import("../../serve.js");
-  const running = await serve(config, version, logger);
+  const running = await serve(config, version, logger).catch((error: unknown) => {
+    throw error instanceof StoreUrlError
+      ? new ConfigError(`${flags.store ? "--store" : "HOLDFAST_STORE"}: ${error.why}`)
+      : error;
+  });
   process.stdout.write(banner(running, config));
   logger.info({ url: running.url, engine: running.store.facts.engine, version }, "serving");
   if (running.quietMs > 0)
