@@ -9,6 +9,8 @@ import { test } from "node:test";
 import { openStore } from "../src/engines/open.js";
 import { isStoreError } from "./conformance.js";
 import { startEtcd } from "./etcd-lab.js";
+import { Postgres } from "./postgres-lab.js";
+import { startServer } from "./server.js";
 import { bump, scratch, tokenOf, until } from "./store-lab.js";
 
 /** A certificate authority, and what it has signed for a server on 127.0.0.1 and for a client. */
@@ -43,8 +45,41 @@ test("TLS: the server is known by its authority, and a client by its certificate
   );
   assert.equal(await bump(store, "a"), 1);
   await store.close();
-  for (const params of ["", "&tls=1", `&ca=${file("ca.pem")}`])
-    await assert.rejects(openStore(url + params), isStoreError("unavailable"), params);
+  const ca = `&ca=${file("ca.pem")}`;
+  for (const [place, says] of [
+    [url, /closed the connection: .* If it speaks TLS, add tls=1 or ca=FILE/],
+    [`${url}&tls=1`, /an authority that is not known here .*: name the file of that authority as ca/],
+    [`${url}${ca}`, /asks for a certificate .*cert and key|did not agree on TLS .*cert and key/],
+    [`${url.replace("127.0.0.1", "localhost")}${ca}`, /certificate for another name .*: use a host/],
+  ] as const)
+    await refusedAt(place, lab.member(0).port, says);
+});
+
+/** One sentence that names the member, and what to do. */
+async function refusedAt(place: string, port: number, says: RegExp): Promise<void> {
+  await assert.rejects(openStore(place), (error) => {
+    assert.ok(isStoreError("unavailable")(error), String(error));
+    assert.match(String(error), says);
+    assert.match(String(error), new RegExp(`(127\\.0\\.0\\.1|localhost):${port}\\b`));
+    assert.doesNotMatch(String(error), /\n|routines/);
+    return true;
+  });
+}
+
+test("what is not there, or is no etcd, is told by its address, with what may be wrong", async (t) => {
+  const [lab, postgres, web] = await Promise.all([startEtcd(), Postgres.start(), startServer()]);
+  t.after(() => Promise.all([lab.stop(), postgres.stop(), web.stop()]));
+  const { port } = lab.member(0);
+  const isEtcd = /: is it etcd, and is that its port for clients/;
+  for (const [at, settings, says] of [
+    [1, "", /cannot be reached .*: is etcd running there, and are host and port in the store's URL right\?/],
+    [port, "?tls=1", /did not agree on TLS .*: if etcd has no TLS there, take tls, ca and cert out/],
+    [web.port, "?tls=1", /did not agree on TLS .*: if etcd has no TLS there/],
+    [postgres.port, "", isEtcd],
+    [web.port, "", isEtcd],
+  ] as const)
+    await refusedAt(`etcd://127.0.0.1:${at}/${settings}`, at, says);
+  await assert.rejects(openStore("etcd://nowhere.invalid"), /nowhere\.invalid:2379 .*correct the host/);
 });
 
 test("a user with a password, who may touch the prefix only; a token that is no longer good is replaced", async (t) => {

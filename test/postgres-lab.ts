@@ -138,7 +138,7 @@ export class Postgres {
     if (follows === undefined) {
       const file = join(seen, "data", "pg_hba.conf");
       const rules =
-        "host all postgres 127.0.0.1/32 trust\nhost replication postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
+        "host all postgres 127.0.0.1/32 trust\nhost replication postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\nlocal all holdfast scram-sha-256\n";
       writeFileSync(file, rules);
     }
     const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);

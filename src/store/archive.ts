@@ -88,7 +88,9 @@ export function readArriving(word: string | null): { id: string; sourceEpoch: st
 export function refuseClosed(location: string, word: string | null): void {
   if (word === null) return;
   if (readArriving(word) === null)
-    throw new MovedError(`the data in ${location} was moved to ${word}: point servers there`);
+    throw new MovedError(
+      `the data in ${location} was moved to ${word}: point servers there, or run the same holdfast migrate again if it did not finish`,
+    );
   throw new StoreError(
     "unavailable",
     `the data in ${location} is not complete: a migration into it has not ended; run the same holdfast migrate again`,

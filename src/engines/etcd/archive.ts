@@ -15,7 +15,7 @@ import {
   type Target,
 } from "../../store/archive.js";
 import { decodeRecord, encodeRecord } from "../../store/codec.js";
-import { StoreError } from "../../store/store.js";
+import { NoDataError, StoreError } from "../../store/store.js";
 import { Cluster } from "./cluster.js";
 import { Layout } from "./layout.js";
 import type { KeyValue } from "./messages.js";
@@ -30,7 +30,7 @@ const watchMs = 1500;
 /** Leftovers looked at together. */
 const pageKeys = 100;
 
-/** `rest` is what stands behind `etcd:`. Throws `unsupported` if there is no data. */
+/** `rest` is what stands behind `etcd:`. Throws `NoDataError` if there is none. */
 export const openEtcdSource = (rest: string): Promise<Source> => open(rest, true);
 
 export const openEtcdTarget = (rest: string): Promise<Target> => open(rest, false);
@@ -42,12 +42,11 @@ async function open(rest: string, mustBeThere: boolean): Promise<EtcdArchive> {
   const layout = new Layout(place.prefix);
   try {
     const { found } = await cluster.look({ reads: [{ key: layout.meta }] });
-    if (found[0]?.[0] === undefined && mustBeThere)
-      throw new StoreError("unsupported", `there is no data of Holdfast in ${location}: correct --from`);
-    const now = await foundMeta(cluster, layout);
+    if (found[0]?.[0] === undefined && mustBeThere) throw new NoDataError(location);
+    const now = await foundMeta(cluster, layout, location);
     // What a server does first: a cluster that was restored is made sure of before its data is trusted.
     const { meta } =
-      now.meta.moved === null ? await settleMeta(cluster, layout, opsMax, () => undefined) : now;
+      now.meta.moved === null ? await settleMeta(cluster, layout, place, () => undefined) : now;
     return new EtcdArchive(cluster, layout, place, meta.epoch);
   } catch (error) {
     cluster.close();
@@ -77,7 +76,7 @@ export class EtcdArchive implements Source, Target {
     const found = await this.#one(this.layout.meta);
     if (found === undefined)
       throw new StoreError("unavailable", `the data in ${this.location} was removed meanwhile`);
-    return { meta: readMeta(found), revision: found.revision };
+    return { meta: readMeta(found, this.location), revision: found.revision };
   }
 
   async #one(key: string): Promise<KeyValue | undefined> {

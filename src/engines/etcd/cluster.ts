@@ -46,6 +46,8 @@ export class Cluster {
   /** Where the next connection is tried first: not the same member for all servers. */
   #next: number;
   #token: string | null = null;
+  /** No member has been reached yet: the URL may be wrong. */
+  #isStart = true;
   readonly #watchdog: NodeJS.Timeout;
   #isClosed = false;
   /** Asked of each member that we connect to: throws if it is not to be used. */
@@ -158,7 +160,7 @@ export class Cluster {
         return await within(this.#connecting, until - performance.now());
       } catch (error) {
         if (error instanceof StoreError || performance.now() + pauseMs > patientUntil)
-          throw storeError(error, "unavailable");
+          throw storeError(error, "unavailable", this.#isStart);
         await delay(pauseMs);
       }
     }
@@ -179,16 +181,23 @@ export class Cluster {
         this.welcome(decodeStatus(status));
         if (this.#isClosed) throw new StoreError("closed", "the store was closed");
         this.#current = connection;
+        this.#isStart = false;
         return connection;
       } catch (error) {
         connection?.close();
         if (error instanceof StoreError) throw error;
-        failure = error;
+        failure = connection === undefined ? error : at(endpoint.authority, error);
       }
     }
     throw failure;
   }
 }
+
+/** It was reached, and did not answer as it should: a person needs to know which it was. */
+const at = (authority: string, error: unknown): unknown =>
+  error instanceof CallError
+    ? new CallError(error.code, `${authority}: ${error.message}`, error.isSent, error.advice)
+    : error;
 
 async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

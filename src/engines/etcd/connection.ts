@@ -3,6 +3,7 @@
  * needed. Written here because it is small, and answers in half the time that the general package takes (docs/decisions/0010).
  */
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from "node:http2";
+import { whyNotOpened } from "./no-connection.js";
 import { frameHead } from "./protobuf.js";
 
 export interface Endpoint {
@@ -38,6 +39,8 @@ export class CallError extends Error {
     message: string,
     /** false: the member certainly did not get the call. */
     readonly isSent: boolean,
+    /** What a person at the start can do about it; callers of a server that runs cannot. */
+    readonly advice: string | null = null,
   ) {
     super(message);
   }
@@ -85,14 +88,16 @@ export class Connection {
         settings: { enablePush: false, initialWindowSize: windowBytes },
         ...(tls === null ? {} : tls),
       });
-      const fail = (why: string): void => {
+      const fail = (error: Error | null): void => {
         clearTimeout(timer);
         session.destroy();
-        reject(new CallError(codes.none, `${authority}: ${why}`, false));
+        const { what, advice } = whyNotOpened(authority, tls !== null, error);
+        reject(new CallError(codes.none, what, false, advice));
       };
-      const timer = setTimeout(() => fail(`no answer within ${withinMs} ms`), withinMs);
-      session.once("error", (error) => fail(error.message || error.name));
-      session.once("close", () => fail("closed the connection"));
+      const late = new Error(`no answer within ${withinMs} ms`);
+      const timer = setTimeout(() => fail(late), withinMs);
+      session.once("error", fail);
+      session.once("close", () => fail(null));
       session.once("remoteSettings", () => {
         clearTimeout(timer);
         session.removeAllListeners("close");

@@ -4,6 +4,7 @@
  */
 import type { Ask, Range, RangeRow } from "../../core/decision.js";
 import type { Key } from "../../core/keys.js";
+import { refuseClosed } from "../../store/archive.js";
 import { decodeRecord, encodeRecord } from "../../store/codec.js";
 import type { NumberedEvent } from "../../store/feed.js";
 import type {
@@ -27,7 +28,7 @@ import {
   type Status,
   type TxnResult,
 } from "./messages.js";
-import { isSameCluster, type Meta, type MetaNow, readMeta, refuseMoved } from "./meta.js";
+import { isSameCluster, type Meta, type MetaNow, readMeta } from "./meta.js";
 import { spansOf } from "./spans.js";
 
 export interface DataOptions {
@@ -149,8 +150,8 @@ export class EtcdData implements SharedData {
         "unavailable",
         `etcd: the data (${this.layout.meta}) was removed: restart this server`,
       );
-    const meta = readMeta(found);
-    refuseMoved(meta);
+    const meta = readMeta(found, this.facts.location);
+    refuseClosed(this.facts.location, meta.moved);
     if (meta.epoch !== this.#meta.meta.epoch) throw replaced();
     this.#meta = { meta, revision: found.revision };
   }

@@ -3,7 +3,7 @@
  * later, may do it, and what a person is told. In doubt it may have been done.
  */
 import { StoreError, type StoreErrorKind } from "../../store/store.js";
-import { type CallError, codes } from "./connection.js";
+import { CallError, codes } from "./connection.js";
 
 export interface Verdict {
   /** It may have been done, or may still be. */
@@ -37,14 +37,15 @@ export function judge({ code, message, isSent }: CallError): Verdict {
 
 export const isOutOfSpace = (message: string): boolean => /space exceeded/.test(message);
 
-/** As the store tells it. */
-export function storeError(error: unknown, kind: StoreErrorKind): StoreError {
+/** As the store tells it; at the start also what in the URL may be wrong. */
+export function storeError(error: unknown, kind: StoreErrorKind, isStart = false): StoreError {
   if (error instanceof StoreError) return error;
-  const text = error instanceof Error ? error.message : String(error);
-  return new StoreError(kind, `etcd: ${explained(text)}`);
+  return new StoreError(kind, `etcd: ${explained(error, isStart)}`);
 }
 
-function explained(text: string): string {
+function explained(error: unknown, isStart: boolean): string {
+  const text = error instanceof Error ? error.message : String(error);
+  if (isStart && error instanceof CallError && error.advice !== null) return `${text}: ${error.advice}`;
   for (const [pattern, advice] of advices) if (pattern.test(text)) return `${text}: ${advice}`;
   return text;
 }

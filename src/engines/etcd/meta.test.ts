@@ -28,6 +28,6 @@ const kv = (value: string) => ({ key: "holdfast/m", value, revision: 1 });
 test("what is not ours, or of a newer format, is refused", () => {
   const is = (kind: string) => (error: unknown) => error instanceof StoreError && error.kind === kind;
   for (const value of ["", "x", "null", "1", "[]", "{}"])
-    assert.throws(() => readMeta(kv(value)), is("corrupt"));
-  assert.throws(() => readMeta(kv('{"format":2}')), is("unsupported"));
+    assert.throws(() => readMeta(kv(value), "here"), is("corrupt"));
+  assert.throws(() => readMeta(kv('{"format":2}'), "here"), is("unsupported"));
 });

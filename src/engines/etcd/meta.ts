@@ -8,7 +8,6 @@
  * revision never gets smaller: where it has, this is not the cluster that it was.
  */
 import { randomBytes } from "node:crypto";
-import { refuseClosed } from "../../store/archive.js";
 import { StoreError } from "../../store/store.js";
 import type { Cluster } from "./cluster.js";
 import type { Layout } from "./layout.js";
@@ -53,7 +52,7 @@ export const freshMeta = (status: Status, revision: number): Meta => ({
   moved: null,
 });
 
-export function readMeta({ value, key }: KeyValue): Meta {
+export function readMeta({ value, key }: KeyValue, location: string): Meta {
   let meta: Partial<Meta> | null;
   try {
     meta = JSON.parse(value);
@@ -63,25 +62,23 @@ export function readMeta({ value, key }: KeyValue): Meta {
   if (meta === null || typeof meta !== "object" || typeof meta.format !== "number")
     throw new StoreError(
       "corrupt",
-      `the key ${key} in etcd is not Holdfast's: choose another prefix, as in ?prefix=holdfast-2/`,
+      `the key ${key} in ${location} is not Holdfast's: choose another prefix, as in ?prefix=holdfast-2/`,
     );
   if (meta.format > formatNow)
     throw new StoreError(
       "unsupported",
-      `the data in etcd has format ${meta.format}, and this Holdfast knows formats up to ${formatNow}: use a newer one`,
+      `the data in ${location} has format ${meta.format}, and this Holdfast knows formats up to ${formatNow}: use a newer one`,
     );
   return meta as Meta;
 }
 
-export const refuseMoved = ({ moved }: Meta): void => refuseClosed("etcd", moved);
-
 /** The data's own word, made if there is none. Two that make it at once end up with the same. */
-export async function foundMeta(cluster: Cluster, layout: Layout): Promise<MetaNow> {
+export async function foundMeta(cluster: Cluster, layout: Layout, location: string): Promise<MetaNow> {
   const status = await cluster.status();
   for (;;) {
     const { found, revision } = await cluster.look({ reads: [{ key: layout.meta }] });
     const there = found[0]?.[0];
-    if (there !== undefined) return { meta: readMeta(there), revision: there.revision };
+    if (there !== undefined) return { meta: readMeta(there, location), revision: there.revision };
     const meta = freshMeta(status, revision);
     const made = await cluster.change({
       compare: [{ key: layout.meta, revision: 0 }],

@@ -1,4 +1,5 @@
 /** Opening data on etcd: who the cluster is, whose the data is, and what has to be said about both before it is used. */
+import { refuseClosed } from "../../store/archive.js";
 import type { Report } from "../../store/report.js";
 import { SharedStore } from "../../store/shared-store.js";
 import { StoreError } from "../../store/store.js";
@@ -6,7 +7,7 @@ import { Cluster } from "./cluster.js";
 import { EtcdData } from "./data.js";
 import { Layout } from "./layout.js";
 import { adopt } from "./lineage.js";
-import { foundMeta, isSameCluster, type MetaNow, refuseMoved } from "./meta.js";
+import { foundMeta, isSameCluster, type MetaNow } from "./meta.js";
 import { type EtcdPlace, readEtcdUrl } from "./url.js";
 import { judgeVersion } from "./version.js";
 
@@ -41,7 +42,7 @@ export async function openEtcdData(place: EtcdPlace, options: EtcdOptions = {}):
   });
   const layout = new Layout(prefix);
   try {
-    const meta = await settleMeta(cluster, layout, place.opsMax, warn);
+    const meta = await settleMeta(cluster, layout, place, warn);
     const data = new EtcdData(cluster, layout, meta, place);
     await data.start();
     return data;
@@ -55,15 +56,15 @@ export async function openEtcdData(place: EtcdPlace, options: EtcdOptions = {}):
 export async function settleMeta(
   cluster: Cluster,
   layout: Layout,
-  opsMax: number,
+  { location, opsMax }: EtcdPlace,
   warn: (what: string) => void,
 ): Promise<MetaNow> {
   const judged = judgeVersion((await cluster.status()).version);
   if (judged.verdict === "refuse") throw new StoreError("unsupported", judged.why);
   if (judged.verdict === "warn") warn(judged.why);
   for (;;) {
-    const found = await foundMeta(cluster, layout);
-    refuseMoved(found.meta);
+    const found = await foundMeta(cluster, layout, location);
+    refuseClosed(location, found.meta.moved);
     if (isSameCluster(found, await cluster.status())) return found;
     warn(
       "the etcd cluster is not the one that the data was written in, or was restored from a snapshot: what was written after that is lost. Fencing tokens go on above all that can have been given",

@@ -16,10 +16,10 @@ import {
   type Target,
 } from "../../store/archive.js";
 import { decodeRecord, encodeRecord } from "../../store/codec.js";
-import { StoreError } from "../../store/store.js";
+import { NoDataError } from "../../store/store.js";
 import type { Row } from "./connection.js";
 import type { PostgresData } from "./data.js";
-import { commitFailure, readFailure } from "./failures.js";
+import { commitFailure, openFailure, readFailure } from "./failures.js";
 import { openData } from "./open.js";
 import { Pool } from "./pool.js";
 import { type PostgresPlace, readUrl } from "./url.js";
@@ -30,7 +30,7 @@ const deadlineMs = 60_000;
 /** A clock that stands still for so long is moved by nobody, in ms. */
 const watchMs = 1500;
 
-/** Throws `unsupported` if there is none. */
+/** Throws `NoDataError` if there is none. */
 export async function openPostgresSource(url: string): Promise<Source> {
   const place = readUrl(url);
   await refuseNothing(place);
@@ -59,10 +59,9 @@ async function refuseNothing({
   const pool = new Pool(client, 1, withinMs);
   try {
     const { rows } = await pool.query("SELECT to_regclass($1)::text", [`${schema}.state`]);
-    if (rows[0]?.[0] === null)
-      throw new StoreError("unsupported", `there is no data of Holdfast in ${location}: correct --from`);
+    if (rows[0]?.[0] === null) throw new NoDataError(location);
   } catch (error) {
-    throw readFailure(location, error);
+    throw openFailure(location, error);
   } finally {
     await pool.close();
   }

@@ -39,9 +39,9 @@ function problemOf(found: Settings): string | null {
   const version = Math.floor(Number(found.server_version_num) / 10_000);
   if (version < versionMin) return `is PostgreSQL ${version}: ${versionMin} or newer is needed`;
   if (found.recovery === "true")
-    return "is a standby that only follows: point --store at the primary, or at a name that moves with it";
+    return "is a standby that only follows: let the store's URL name the primary, or a name that moves with it";
   if (found.default_transaction_read_only === "on")
-    return "only reads (default_transaction_read_only): point --store at the primary, or turn that off for this user";
+    return "only reads (default_transaction_read_only): let the store's URL name the primary, or turn that off for this user";
   if (found.fsync !== "on")
     return "has fsync off and would lose what it has confirmed: set fsync = on in postgresql.conf and reload";
   if (found.synchronous_commit === "off")

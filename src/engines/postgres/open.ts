@@ -4,7 +4,7 @@ import { SharedStore } from "../../store/shared-store.js";
 import { StoreError } from "../../store/store.js";
 import { checkDatabase } from "./checks.js";
 import { PostgresData } from "./data.js";
-import { readFailure } from "./failures.js";
+import { openFailure } from "./failures.js";
 import { Pool } from "./pool.js";
 import { migrate } from "./schema.js";
 import { type PostgresPlace, readUrl } from "./url.js";
@@ -41,7 +41,7 @@ export async function openData(url: string, options: PostgresOptions = {}): Prom
     return new PostgresData(pool, place, epoch, { feedEventsMax, feedAgeMaxMs }, onWarning);
   } catch (error) {
     await pool.close();
-    throw readFailure(place.location, error);
+    throw openFailure(place.location, error);
   }
 }
 

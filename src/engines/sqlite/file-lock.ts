@@ -23,7 +23,7 @@ export class FileLock {
         });
       throw new StoreError(
         "unavailable",
-        `${path} is in use by another Holdfast process${this.#owner()}: stop that process first, or use another --data directory`,
+        `${path} is in use by another Holdfast process${this.#owner()}: stop that process first, or name another file`,
         {
           cause: error,
         },

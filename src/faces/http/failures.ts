@@ -1,6 +1,6 @@
 /** What a failure on the way means to the caller. Only bugs are logged as errors: the rest is the caller's to mend. */
 import type { FastifyError, FastifyRequest } from "fastify";
-import { StoreError } from "../../store/store.js";
+import { MovedError, StoreError } from "../../store/store.js";
 import { type Answer, problem, Refused } from "./answer.js";
 
 /** Bytes. A bulk heartbeat of 1000 leases with the longest names fits; anything else is far smaller. */
@@ -38,6 +38,8 @@ export function storeAnswer(error: StoreError): Answer {
       { retryAfterMs: 1000 },
     );
   if (error.kind === "unsupported") return refusedByStore(error);
+  if (error instanceof MovedError)
+    return problem("unavailable", `Certainly not done: ${error.message}.`);
   return problem("unavailable", `Certainly not done: ${error.message}. Try again.`, { retryAfterMs: 1000 });
 }
 
