@@ -28,7 +28,14 @@ test("two servers on one etcd see the same leases, and outlive it", async () => 
   assert.ok(performance.now() - begun < 9_000);
   assert.equal(lost.status, 503);
   assert.match(String(lost.body.code), /^(unavailable|unknown_outcome)$/);
-  assert.equal((await call(one, "GET", "/ready")).status, 503);
+  const details = String(lost.body["details"]);
+  assert.doesNotMatch(details, /store's URL|is etcd running/, "callers cannot correct a URL");
+  for (const path of ["/ready", "/health"]) {
+    const { status, body } = await call(one, "GET", path);
+    assert.equal(status, 503);
+    assert.equal(body["details"], "The store cannot be used now; the server's log says why.");
+  }
+  assert.match(one.stderr(), new RegExp(`the store fails: .*127\\.0\\.0\\.1:${member.port} cannot be reached`));
   member.start();
   await until(async () => (await call(one, "GET", "/ready")).status === 200);
   const again = await acquire(one, "job");

@@ -116,7 +116,15 @@ test("over HTTP a database that is away or hangs is 503, and /ready says so", as
   const said = () => logLines(holdfast).filter(({ msg }) => /fails|works again/.test(msg));
   await until(() => said().length === 2);
   await server.stop("SIGQUIT");
-  assert.deepEqual([(await acquire()).status, await ready()], [503, 503]);
+  const refused = await acquire();
+  assert.deepEqual([refused.status, await ready()], [503, 503]);
+  assert.match(JSON.stringify(refused.body), /cannot be reached|was stopped/);
+  assert.doesNotMatch(JSON.stringify(refused.body), /store's URL/, "callers cannot correct a URL");
+  for (const path of ["/ready", "/health"]) {
+    const { body } = await call(holdfast, "GET", path);
+    assert.equal(body["details"], "The store cannot be used now; the server's log says why.");
+  }
+  assert.match(holdfast.stderr(), /the store fails: the database postgres:/);
   await server.launch();
   await back();
   await until(() => said().length === 4);

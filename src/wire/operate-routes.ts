@@ -107,7 +107,7 @@ export function operateRoutes(limits: WireLimits): Route[] {
       access: "open",
       replies: {
         200: { description: "Working.", schema: Health },
-        503: problem("`unavailable`: the store does not answer."),
+        503: problem("`unavailable`: the store cannot be used now; the server's log says why."),
       },
     },
     {

@@ -8,6 +8,7 @@ import type { Handler } from "./call.js";
 import { onDeparture } from "./departure.js";
 import type { Metrics } from "./metrics.js";
 
+/** Anybody may ask, and learns that the store fails, not where it is or why: the log says that. */
 export const health: Handler = async (call) => {
   const { store } = call.desk.leases;
   try {
@@ -15,12 +16,10 @@ export const health: Handler = async (call) => {
     const { engine, lateMs } = store.facts;
     const late = lateMs === 0 ? {} : { late_ms: lateMs };
     return ok({ status: "ok", version: call.desk.version, engine, ...late });
-  } catch (error) {
-    return problem(
-      "unavailable",
-      `The store does not answer: ${error instanceof Error ? error.message : String(error)}.`,
-      { retryAfterMs: 1000 },
-    );
+  } catch {
+    return problem("unavailable", "The store cannot be used now; the server's log says why.", {
+      retryAfterMs: 1000,
+    });
   }
 };
 

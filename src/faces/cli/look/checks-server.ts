@@ -42,7 +42,7 @@ export async function checkServer(url: string): Promise<Finding[]> {
         ? failed(
             "store",
             details,
-            "look at the server's log: its disk or data file is in trouble",
+            "look at the server's log: its disk, data file or database is in trouble",
             exitCodes.storage,
           )
         : failed(
