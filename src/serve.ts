@@ -65,6 +65,7 @@ export async function serve(config: Config, version: string, logger: Logger): Pr
   try {
     // Only now that the data is ours: a start that is refused must not touch the token of the one that runs.
     operator = operatorToken(config, logger);
+    if (operator.file !== null) warnOfOwnToken(store, operator.file, logger);
     const tokens = new Tokens(store, config.policy, [...config.tokens, ...operator.tokens]);
     await tokens.start(leases.stopping, report);
     refuseTwin(tokens);
@@ -189,6 +190,15 @@ function warnOf(config: Config, isEmpty: boolean, logger: Logger): void {
       { open_files: filesMax, connections_max: config.connectionsMax },
       "the limit of open files is not above HOLDFAST_CONNECTIONS_MAX: raise it (ulimit -n), or lower the setting",
     );
+}
+
+/** Other servers on the same data do not know it, and each would make another. */
+function warnOfOwnToken(store: Store, file: string, logger: Logger): void {
+  if (store.facts.order !== "cluster") return;
+  logger.warn(
+    { file },
+    "HOLDFAST_ADMIN_TOKEN is not set, so this server made an operator token of its own: other servers on this store will answer 401 to it; set HOLDFAST_ADMIN_TOKEN to the same value on all",
+  );
 }
 
 /** The process's limit where the system tells it, as Linux does. */

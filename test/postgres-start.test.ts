@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { openData, openPostgres } from "../src/engines/postgres/open.js";
 import { StoreError } from "../src/store/store.js";
+import { startEtcd } from "./etcd-lab.js";
 import { Postgres, password } from "./postgres-lab.js";
 import { startServer } from "./server.js";
 import { bump, tokenOf } from "./store-lab.js";
@@ -35,6 +36,19 @@ describe("a URL", () => {
     ["postgres://a@h/x?connections=1", /connections=1 is not a whole number from 2 to 100/],
     ["postgres://a@h/x?deadline_ms=5s", /deadline_ms=5s is not a whole number/],
     ["postgres://a@h1,h2/x", /names one host/],
+    ["postgres://a:b@h1:5432,h2:5432/x?schema=a", /names one host/],
+    ["postgres://a:p#ss@h/x", /user or password has a character .*: write # as %23/],
+    ["postgres://a:p/ss@h/x", /user or password has a character .*\/ as %2F/],
+    ["postgres://a:12/ss@h/x", /user or password has a character/],
+    ["postgres://a:p?ss@h/x", /user or password has a character .*\? as %3F/],
+    ["postgres://a:p%ss@h/x", /user or password has a character .*% as %25/],
+    ["postgres://a@h:port/x", /looks like postgres:/],
+    ["postgres://a@h/x#y", /looks like postgres:/],
+    ["postgres://a@h/x?sslmode=verify_full", /sslmode=verify_full: use verify-full/],
+    [
+      "postgres://a@h/x?sslrootcert=/no/such/file",
+      /the file \/no\/such\/file \(sslrootcert\) cannot be read/,
+    ],
     ["postgres://a@h/x?listen=nonsense", /looks like postgres:/],
   ];
   for (const [text, said] of rows) test(`${text} is refused`, () => refused(text, "unsupported", said));
@@ -51,8 +65,34 @@ describe("a start is refused", () => {
   test("on a host that nobody knows", () =>
     refused("postgres://a@nowhere.invalid/x", "unavailable", /host whose name is unknown/));
 
+  test("without a password", () =>
+    refused(url.replace(`:${password}`, ""), "unavailable", /asks for a password: write it .* PGPASSWORD/));
+
   test("where nothing listens", () =>
     refused("postgres://a@127.0.0.1:1/x", "unavailable", /cannot be reached: is it running/));
+
+  test("where another program listens: one that closes, and one that says nothing", async (t) => {
+    await using other = await startServer();
+    await refused(
+      `postgres://a:b@127.0.0.1:${other.port}/x`,
+      "unavailable",
+      /closed the connection: is it PostgreSQL, and are host and port/,
+    );
+    const etcd = await startEtcd();
+    t.after(() => etcd.stop());
+    await refused(
+      `postgres://a:b@${etcd.endpoints}/x?deadline_ms=500`,
+      "unavailable",
+      /did not answer in time: is it PostgreSQL, and are host and port/,
+    );
+  });
+
+  test("with TLS where the database has none", () =>
+    refused(
+      `${url}?sslmode=verify-full`,
+      "unavailable",
+      /does not speak TLS: turn it on there .* or take sslmode out/,
+    ));
 
   test("on a database that does not exist", () =>
     refused(server.url("no_such"), "unavailable", /does not exist on that server: create it/));
@@ -173,6 +213,28 @@ describe("tables", () => {
     await data.close();
     await store.close();
   });
+});
+
+test("a socket in a folder, on a port that is not the usual one", async () => {
+  const place = `postgres://holdfast:${password}@localhost:${server.port}/test_1?host=${server.dir}`;
+  const store = await openPostgres(`${place}&schema=socket`);
+  assert.equal(await bump(store, "a"), 1);
+  await store.close();
+});
+
+test("a server that makes its own operator token says that others will not know it", async () => {
+  const args = ["--store", `${url.replace(`:${password}`, "")}?schema=own_token`];
+  const env = { PGPASSWORD: password, HOLDFAST_ADMIN_TOKEN: undefined };
+  const warning = /set HOLDFAST_ADMIN_TOKEN to the same value on all/;
+  for (const [tokens, store, isWarned] of [
+    ["", args, true],
+    ["a:b", args, false],
+    ["", [], false],
+  ] as const) {
+    await using one = await startServer({ args: store, env, tokens });
+    assert.equal(warning.test(one.stderr()), isWarned, one.stderr());
+    assert.equal(await one.stop(), 0);
+  }
 });
 
 test("where the data is, is told without the password", async () => {
