@@ -36,6 +36,8 @@ function copied(): string {
   return store;
 }
 
+const prefixOf = (store: string): string => new URL(store).searchParams.get("prefix") ?? assert.fail();
+
 function refused({ code, text }: Ended, wanted: number, why: RegExp): void {
   assert.equal(code, wanted, text);
   assert.match(text, why);
@@ -60,7 +62,8 @@ describe("names", () => {
     [file, "sqlite:/tmp/nowhere/at/../at/all.db", 2, /name the same store/],
     [file, "etcd://127.0.0.1:1", 3, /there is no data of Holdfast in \/tmp\/nowhere\/at\/all.db/],
     ["postgres://me:secret-word@127.0.0.1:1/x", file, 5, /cannot be reached/],
-    ["postgres://me:secret-word@127.0.0.1/x?sslmod=1", file, 3, /sslmod is no setting/],
+    ["postgres://me:secret-word@127.0.0.1/x?sslmod=1", file, 2, /--from: sslmod is no setting/],
+    ["etcd://127.0.0.1:1/?prefx=1", file, 2, /--from: etcd: "prefx" is no setting/],
   ];
   for (const [from, to, code, why] of rows)
     test(`${from} to ${to}`, async () => {
@@ -75,13 +78,51 @@ describe("names", () => {
   });
 });
 
+test("a target is told of by its own flag", async () => {
+  const from = copied();
+  for (const [to, code, why] of [
+    ["postgres://me:secret-word@127.0.0.1/x?scema=y", 2, /--to: scema is no setting/],
+    ["postgres://me:secret-word@127.0.0.1:1/x", 5, /127\.0\.0\.1:1\/x cannot be reached: is it running/],
+  ] as const) {
+    const ended = await migrate(from, to);
+    refused(ended, code, why);
+    assert.doesNotMatch(ended.text, /--store|secret-word/);
+  }
+  await inUse(from);
+});
+
+test("data of a newer version is no missing data", async () => {
+  const database = await postgres.database();
+  assert.equal((await migrate(copied(), database)).code, 0);
+  const name = new URL(database).pathname.slice(1);
+  await postgres.sql("UPDATE holdfast.schema_version SET version = 99", [], name);
+  const prefix = etcd.url();
+  assert.equal((await migrate(copied(), prefix)).code, 0);
+  etcd.ctl("put", `${prefixOf(prefix)}m`, '{"format":99}');
+  refused(await migrate(database, newFile()), 5, /made by a newer Holdfast/);
+  refused(await migrate(prefix, newFile()), 5, /the data in etcd 127.* has format 99.*: use a newer one/);
+});
+
+test("what it says at the end is in words, and for the store that it is", async () => {
+  const told = async (to: string): Promise<string> => {
+    const ended = await holdfast(["migrate", "--from", copied(), "--to", to]);
+    assert.equal(ended.code, 0, ended.text);
+    assert.match(ended.stdout, /^ {2}names, held or remembered: +3$/m);
+    assert.doesNotMatch(ended.stdout, /anchors|token-name|floor|^ +\d+ {2}lock$/m);
+    return ended.stdout;
+  };
+  assert.doesNotMatch(await told(newFile()), /on each server/);
+  assert.match(await told(etcd.url()), /on each server/);
+});
+
 test("a source without data is left without", async () => {
   const [database, prefix] = [await postgres.database(), etcd.url()];
   for (const from of [database, prefix])
     refused(await migrate(from, newFile()), 3, /there is no data of Holdfast/);
-  const [found] = await postgres.sql("SELECT to_regnamespace('holdfast')::text AS schema", [], "test_1");
+  const name = new URL(database).pathname.slice(1);
+  const [found] = await postgres.sql("SELECT to_regnamespace('holdfast')::text AS schema", [], name);
   assert.equal(found?.["schema"], null);
-  assert.equal(etcd.ctl("get", "--prefix", "--keys-only", "t").trim(), "");
+  assert.equal(etcd.ctl("get", "--prefix", "--keys-only", prefixOf(prefix)).trim(), "");
 });
 
 test("a target that is not empty", async () => {
@@ -90,11 +131,7 @@ test("a target that is not empty", async () => {
     await acquire(server, "there", { ttl_seconds: 60 });
     await server.stop();
     const from = copied();
-    refused(
-      await migrate(from, to),
-      4,
-      /is not empty \(it has \w+ records\): name an empty place\. Nothing was changed/,
-    );
+    refused(await migrate(from, to), 4, /is not empty: name an empty place\. Nothing was changed/);
     await inUse(from);
   }
 });
@@ -102,13 +139,19 @@ test("a target that is not empty", async () => {
 test("a file that a server has, and a backup", async () => {
   const from = copied();
   const server = await start(from);
-  refused(await migrate(from, newFile()), 5, /is in use by another Holdfast process/);
+  const inUseNow = await migrate(from, newFile());
+  refused(
+    inUseNow,
+    5,
+    /is in use by another Holdfast process .*: stop that process first, or name another file/,
+  );
+  assert.doesNotMatch(inUseNow.text, /--data/);
   refused(await migrate(copied(), from), 5, /is in use by another Holdfast process/);
   const backup = join(temporaryDir("holdfast-migrate-"), "backup.db");
   const env = { HOLDFAST_TOKEN: adminToken };
   assert.equal((await holdfast(["backup", backup, "--server", server.url], { env })).code, 0);
   await server.stop();
-  refused(await migrate(`sqlite:${backup}`, newFile()), 3, /is a backup that was not restored/);
+  refused(await migrate(`sqlite:${backup}`, newFile()), 5, /is a backup that was not restored/);
 });
 
 test("a database with a server on it, and one whose server was killed", async () => {

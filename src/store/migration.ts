@@ -119,16 +119,11 @@ function judge(
       `${target.location} holds part of other data, from a migration that has not ended: end that one, or name another place`,
     );
   refuseClosed(target.location, found.closed);
-  if (found.occupant !== null)
-    conflict(
-      `${target.location} is not empty (it has ${kindOf(found.occupant)} records): name an empty place`,
-    );
+  if (found.occupant !== null) conflict(`${target.location} is not empty: name an empty place`);
   if (found.isServed)
     conflict(`a server is running on ${target.location}: stop it first, and start it again afterwards`);
   return { id: newId(), state: "new" };
 }
-
-const kindOf = (key: Key): string => key.slice(0, key.indexOf("/"));
 
 class Tally {
   readonly #counts = new Map<string, number>();

@@ -1,10 +1,18 @@
 /** `holdfast migrate`: all data from one store to another, step by step, each of which can be done again. */
 import { randomBytes } from "node:crypto";
-import { isSameStore, isStoreUrl, openSource, openTarget, withoutPassword } from "../../engines/open.js";
+import type { AnyRecord } from "../../core/records.js";
+import {
+  isSameStore,
+  isShared,
+  isStoreUrl,
+  openSource,
+  openTarget,
+  withoutPassword,
+} from "../../engines/open.js";
 import type { Target } from "../../store/archive.js";
 import { systemClocks } from "../../store/clock.js";
 import { MigrationConflict, migrate, type Summary } from "../../store/migration.js";
-import { StoreError } from "../../store/store.js";
+import { NoDataError, StoreUrlError } from "../../store/store.js";
 import { CliError, exitCodes } from "./failure.js";
 import { printJson, printLines, warn } from "./output.js";
 
@@ -22,10 +30,10 @@ export async function migrateCommand(flags: MigrateFlags): Promise<void> {
   ] as const)
     refuseOther(flag, url);
   if (isSameStore(from, to)) throw wrong("--from and --to name the same store");
-  const source = await opened(openSource(from), exitCodes.notFound);
+  const source = await opened("--from", openSource(from));
   let target: Target | undefined;
   try {
-    target = await opened(openTarget(to), exitCodes.usage);
+    target = await opened("--to", openTarget(to));
     const summary = await migrate(source, target, {
       newId: () => randomBytes(4).toString("hex"),
       monotonic: systemClocks.monotonic,
@@ -54,14 +62,14 @@ function refuseOther(flag: string, url: string): void {
 
 const wrong = (why: string): CliError => new CliError(why, exitCodes.usage);
 
-/** What is named wrongly is a matter of usage, whatever the engine says of it; all else is the store's. */
-async function opened<Opened>(opening: Promise<Opened>, exitCode: number): Promise<Opened> {
+/** An engine does not know which of the two it is. */
+async function opened<Opened>(flag: string, opening: Promise<Opened>): Promise<Opened> {
   try {
     return await opening;
   } catch (error) {
-    throw error instanceof StoreError && error.kind === "unsupported"
-      ? new CliError(error.message, exitCode)
-      : error;
+    if (error instanceof StoreUrlError) throw wrong(`${flag}: ${error.why}`);
+    if (error instanceof NoDataError) throw new CliError(`${flag}: ${error.message}`, exitCodes.notFound);
+    throw error;
   }
 }
 
@@ -71,17 +79,41 @@ function report(flags: MigrateFlags, from: string, to: string, summary: Summary)
     printJson({ from, to, records, leases, counts, repeated: isRepeated });
     return;
   }
-  const parts = Object.entries(counts).map(([kind, count]) => `  ${String(count).padStart(9)}  ${kind}`);
   printLines(
     isRepeated
       ? `${from} was moved to ${to} by an earlier run, complete. It had:`
       : `Moved ${records} records from ${from} to ${to}:`,
-    ...parts,
+    ...partsOf(counts),
     `Leases that are held, each with what was left of it: ${leases}.`,
     "",
     "Next:",
-    `  holdfast serve --store '${withoutPassword(flags.to)}'     on each server, with the same HOLDFAST_ADMIN_TOKEN and HOLDFAST_TOKENS as before`,
+    `  holdfast serve --store '${withoutPassword(flags.to)}'     ${isShared(flags.to) ? "on each server, " : ""}with the same HOLDFAST_ADMIN_TOKEN and HOLDFAST_TOKENS as before`,
     "  holdfast verify                                  if you want to see that it keeps its promises there",
     `${from} is sealed for ever: keep it until you are sure, then remove it. Backups of it are of before the move: make a new one.`,
   );
+}
+
+/** What people know of; the rest is the store's own. */
+const own = "records of the store's own";
+const words = {
+  lock: "names, held or remembered",
+  session: "sessions",
+  request: "request ids",
+  token: "bearer tokens",
+  "token-name": own,
+  floor: own,
+  audit: "audit records",
+  node: "nodes of the work graph",
+  history: "steps in their history",
+  policy: "policies of the work graph",
+  line: own,
+  peer: own,
+  anchors: own,
+} as const satisfies Record<AnyRecord["kind"], string>;
+
+function partsOf(counts: Summary["counts"]): string[] {
+  const sums = new Map<string, number>();
+  for (const [kind, word] of Object.entries(words))
+    if (counts[kind] !== undefined) sums.set(word, (sums.get(word) ?? 0) + counts[kind]);
+  return [...sums].map(([word, sum]) => `  ${`${word}:`.padEnd(28)} ${String(sum).padStart(9)}`);
 }
