@@ -201,7 +201,7 @@ describe("holdfast.service", () => {
   /** As it is, but for the program, which is not installed here, and a user that is. */
   function unit(): string {
     const path = join(temporaryDir("holdfast-unit-"), "holdfast.service");
-    const text = read("holdfast.service").replace("/usr/local/bin/holdfast", process.execPath);
+    const text = read("holdfast.service").replace(/(?<=^ExecStart=)\S+/m, process.execPath);
     writeFileSync(path, text.replace(/^(User|Group)=holdfast$/gm, "$1=daemon"));
     return path;
   }

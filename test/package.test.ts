@@ -44,7 +44,7 @@ describe("the package", () => {
       .split("\n")
       .map((file) => file.replace(/^package\//, ""));
     const needed = ["package.json", "README.md", "LICENSE", "CHANGELOG.md", "dist/bin/holdfast.cjs"];
-    const linked = ["CONTRIBUTING.md", "SECURITY.md", "docs/operations.md"];
+    const linked = ["CONTRIBUTING.md", "SECURITY.md", "docs/operations.md", "deploy/kubernetes/shared.yaml"];
     assert.deepEqual(
       [...needed, ...linked].filter((file) => !files.includes(file)),
       [],
