@@ -1,5 +1,6 @@
 // The program itself on etcd: two servers share one, and both say so when it is gone and go on when it is back.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { startEtcd } from "./etcd-lab.js";
 import { call, type Server, startServer } from "./server.js";
@@ -21,6 +22,15 @@ test("two servers on one etcd see the same leases, and outlive it", async () => 
   assert.equal(first.body.status, "acquired");
   const second = await acquire(two, "job");
   assert.equal(second.body.status, "held");
+  const { body: metrics } = await call<string>(one, "GET", "/metrics");
+  const page = readFileSync(new URL("../../docs/etcd.md", import.meta.url), "utf8");
+  const names = [...metrics.matchAll(/^holdfast_store\{.*what="(\w+)"/gm)].map(([, name]) => name);
+  assert.ok(names.length > 5, metrics);
+  assert.deepEqual(
+    names.filter((name) => !page.includes(`\`${name}\``)),
+    [],
+    "not in the docs",
+  );
   const member = lab.member(0);
   await member.kill();
   const begun = performance.now();
@@ -35,7 +45,10 @@ test("two servers on one etcd see the same leases, and outlive it", async () => 
     assert.equal(status, 503);
     assert.equal(body["details"], "The store cannot be used now; the server's log says why.");
   }
-  assert.match(one.stderr(), new RegExp(`the store fails: .*127\\.0\\.0\\.1:${member.port} cannot be reached`));
+  assert.match(
+    one.stderr(),
+    new RegExp(`the store fails: .*127\\.0\\.0\\.1:${member.port} cannot be reached`),
+  );
   member.start();
   await until(async () => (await call(one, "GET", "/ready")).status === 200);
   const again = await acquire(one, "job");

@@ -1,5 +1,6 @@
 // What a server on PostgreSQL refuses to start with, each in one sentence that says what to do; and how tables come to be.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
 import { openData, openPostgres } from "../src/engines/postgres/open.js";
 import { StoreError } from "../src/store/store.js";
@@ -240,6 +241,13 @@ test("a server that makes its own operator token says that others will not know 
 test("where the data is, is told without the password", async () => {
   const store = await openPostgres(`${url}?schema=shown&deadline_ms=4000`);
   assert.equal(store.facts.location, `postgres://holdfast@127.0.0.1:${server.port}/test_1 (schema shown)`);
-  assert.ok((await store.gauges()).pool_connections);
+  const gauges = await store.gauges();
+  assert.ok(gauges["pool_connections"]);
+  const page = readFileSync(new URL("../../docs/postgres.md", import.meta.url), "utf8");
+  assert.deepEqual(
+    Object.keys(gauges).filter((name) => !page.includes(`\`${name}\``)),
+    [],
+    "not in the docs",
+  );
   await store.close();
 });

@@ -38,8 +38,7 @@ export function storeAnswer(error: StoreError): Answer {
       { retryAfterMs: 1000 },
     );
   if (error.kind === "unsupported") return refusedByStore(error);
-  if (error instanceof MovedError)
-    return problem("unavailable", `Certainly not done: ${error.message}.`);
+  if (error instanceof MovedError) return problem("unavailable", `Certainly not done: ${error.message}.`);
   return problem("unavailable", `Certainly not done: ${error.message}. Try again.`, { retryAfterMs: 1000 });
 }
 
