@@ -84,7 +84,7 @@ export class Lineages {
   oldPrimary(): StoreError {
     return new StoreError(
       "unavailable",
-      `the database ${this.location} is an old primary: another has taken over from it. Stop it, and point --store at the new one`,
+      `the database ${this.location} is an old primary: another has taken over from it. Stop it, and let the URL of the store name the new one`,
     );
   }
 
