@@ -38,9 +38,9 @@ export class Steps {
     heirsOf: (reply: Reply) => readonly Heir[],
   ): Promise<Reply> {
     const offered: Waiter[] = [];
-    let passed: readonly Waiter[] = [];
+    const passed = new Set<Waiter>();
     const deciding = (view: View): Decision<Reply> => {
-      if (offered.length > 0) passed = [...passed, ...offered];
+      for (const waiter of offered) passed.add(waiter);
       this.#withdraw(offered);
       offered.length = 0;
       const decision = decide(view, this.queues.successors);
@@ -73,7 +73,8 @@ export class Steps {
 
   #offer(heir: Heir, offered: Waiter[]): void {
     const waiter = this.queues.of(heir.claim);
-    if (waiter === undefined) return;
+    // One that another step offers to already is that one's to serve, and to put back.
+    if (waiter === undefined || waiter.presence === "offered") return;
     waiter.presence = "offered";
     offered.push(waiter);
   }

@@ -2,11 +2,12 @@
  * What the decisions of one batch see: a reading of the shared data, and over it what those before them in the batch have
  * written. Each view remembers what its decision relied on, to be compared when the batch is committed.
  */
-import type { Decided, Range, RangeRow, View, Write } from "../core/decision.js";
+import type { Decide, Decided, Range, RangeRow, View, Write } from "../core/decision.js";
 import type { Key } from "../core/keys.js";
 import type { AnyRecord } from "../core/records.js";
 import { Ordered } from "./ordered.js";
 import type { Commit, Guarded, Reading } from "./shared-data.js";
+import type { ListRow } from "./store.js";
 
 /** Rows read beyond what was asked for: as many may be taken by earlier decisions of a batch before a later one lacks any. */
 export const rowsAhead = 16;
@@ -120,3 +121,18 @@ export function commitOf(
     events: pending.flatMap(({ decided }) => decided.events),
   };
 }
+
+/** The rows of a range with their records, all of one moment. */
+export const decideList =
+  (range: Range): Decide<readonly ListRow[]> =>
+  (view) => {
+    const rows = view.range(range);
+    if (rows === undefined) return { need: [range] };
+    const missing = rows.filter(({ key }) => view.get(key) === undefined).map(({ key }) => key);
+    if (missing.length > 0) return { need: missing };
+    const reply = rows.flatMap(({ sort, key }) => {
+      const record = view.get(key);
+      return record ? [{ sort, record }] : [];
+    });
+    return { reply, writes: [], events: [] };
+  };

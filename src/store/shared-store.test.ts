@@ -88,6 +88,7 @@ test("a reading that comes late is not taken for the present: what begins then d
   pass();
   const { now, clock } = await decided;
   assert.ok(now >= clock, `${now} is before ${clock}`);
+  assert.ok(now < clock + 3 * clockLagMs, `${now} is long after ${clock}`);
   assert.ok(slow.store.now() >= now);
   await slow.store.close();
   await other.store.close();

@@ -3,12 +3,12 @@
  * them need is read at one moment, they are decided one after the other, each seeing what those before it wrote, and what they
  * decided is committed in one step if nothing that they relied on has changed since. If something has, they are decided anew.
  */
-import type { Decide, Decided, Range, RangeRow } from "../core/decision.js";
+import type { Ask, Decide, Decided, Range, RangeRow } from "../core/decision.js";
 import type { Key } from "../core/keys.js";
 import { roundsMax } from "../core/limits.js";
 import { asksOf, type Call, type Pending } from "./batch.js";
 import { BatchRoom, tooMuch } from "./batch-room.js";
-import { BatchView, commitOf, Overlay, rangeName, Stale } from "./batch-view.js";
+import { BatchView, commitOf, decideList, Overlay, rangeName, Stale } from "./batch-view.js";
 import { type Clocks, systemClocks, systemTimer, type Timer } from "./clock.js";
 import { cursorOf, follow } from "./feed.js";
 import { Gathering } from "./gathering.js";
@@ -201,10 +201,7 @@ export class SharedStore implements Store {
     let pending: readonly Pending[] = [];
     try {
       const { asks, named } = asksOf(calls);
-      const askedAt = this.clocks.monotonic();
-      const reading = await this.data.read(asks);
-      this.#attempts.worked();
-      this.#clock.heard(reading.clock, askedAt);
+      const reading = await this.#read(asks);
       this.#anchors.learn(reading.records.get(anchorsKey)?.record ?? null);
       pending = this.#decideAll(calls, reading, new Map(named(reading)));
       if (pending.length === 0) return;
@@ -224,6 +221,18 @@ export class SharedStore implements Store {
       if (!isOfStep) this.#failed(error);
       // Those that were answered already, or put back, are not touched by a second answer.
       for (const { reject } of pending.length > 0 ? pending.map(({ call }) => call) : calls) reject(error);
+    }
+  }
+
+  /** An answer that is late tells of the past, and what is decided by it counts from long after: it is asked for once more. */
+  async #read(asks: readonly Ask[]): Promise<Reading> {
+    for (let isAgain = false; ; isAgain = true) {
+      const askedAt = this.clocks.monotonic();
+      const reading = await this.data.read(asks);
+      if (!isAgain && this.clocks.monotonic() - askedAt > clockLagMs) continue;
+      this.#attempts.worked();
+      this.#clock.heard(reading.clock, askedAt);
+      return reading;
     }
   }
 
@@ -317,17 +326,7 @@ export class SharedStore implements Store {
   }
 
   async list(range: Range): Promise<readonly ListRow[]> {
-    return this.transact([], (view) => {
-      const rows = view.range(range);
-      if (rows === undefined) return { need: [range] };
-      const missing = rows.filter(({ key }) => view.get(key) === undefined).map(({ key }) => key);
-      if (missing.length > 0) return { need: missing };
-      const found = rows.flatMap(({ sort, key }) => {
-        const record = view.get(key);
-        return record ? [{ sort, record }] : [];
-      });
-      return { reply: found, writes: [], events: [] };
-    });
+    return this.transact([], decideList(range));
   }
 
   changes(after: Cursor | undefined, signal: AbortSignal): AsyncIterable<Change> {

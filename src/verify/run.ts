@@ -66,7 +66,7 @@ export async function verify(given: VerifyOptions): Promise<Result> {
     const contact = new Contact(() => over.abort());
     const startedAt = new Date().toISOString();
     const beganAt = monotonicMs();
-    const terms = await termsOf(exchange, firstOf(principals));
+    const terms = await termsOf(exchange, url, firstOf(principals));
     const name = `${prefix}clock`;
     clock = terms && (await LeaseClock.start(exchange, firstOf(principals), name, options.durationMs));
     const lateMs = (): number => clock?.probe.lateMs ?? 0;
@@ -105,7 +105,7 @@ export async function verify(given: VerifyOptions): Promise<Result> {
       leftBehind,
     };
   } finally {
-    await clock?.probe.end();
+    await clock?.end();
     exchange.close();
     for (const lab of labs) lab.close();
   }

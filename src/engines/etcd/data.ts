@@ -186,19 +186,28 @@ export class EtcdData implements SharedData {
     }
   }
 
-  /** etcd has answered, so it was made or never will be: what was to be put shows which. */
+  /**
+   * etcd has answered, so it was made or never will be. What was to be put tells which, unless others came after: all of it is there, of
+   * one revision, or none of it was touched.
+   */
   async #shown(
     changes: ReadonlyMap<string, string | null>,
     revision: number,
     error: StoreError,
   ): Promise<"done"> {
-    const put = [...changes].find(([, value]) => value !== null);
-    if (put === undefined) throw error;
-    const [key, value] = put;
-    const { found } = await this.cluster.look({ reads: [{ key }] }).catch(() => Promise.reject(error));
-    const [now] = found[0] ?? [];
-    if (now !== undefined && now.revision > revision && now.value === value) return "done";
-    throw new StoreError("unavailable", error.message);
+    // The feed is put by every commit.
+    const puts = [...changes].filter(([key, value]) => value !== null && key !== this.layout.feed);
+    const reads = puts.map(([key]) => ({ key }));
+    const { found } = await this.cluster.look({ reads }).catch(() => Promise.reject(error));
+    const now = puts.map((_, nth) => found[nth]?.[0]);
+    const revisions = new Set(now.map((row) => row?.revision ?? 0));
+    const isOurs = now.every(
+      (row, nth) => row !== undefined && row.value === puts[nth]?.[1] && row.revision > revision,
+    );
+    if (puts.length > 0 && isOurs && revisions.size === 1) return "done";
+    if (puts.length > 0 && [...revisions].every((one) => one <= revision))
+      throw new StoreError("unavailable", error.message);
+    throw error;
   }
 
   #comparisons({ versions, guarded, revision }: Commit): Comparison[] {

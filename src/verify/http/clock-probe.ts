@@ -5,7 +5,7 @@
  */
 import type { Terms } from "../history.js";
 import { monotonicMs, sleep } from "./clock.js";
-import type { Exchange } from "./exchange.js";
+import type { Exchange, Heard } from "./exchange.js";
 import type { Principal } from "./lab.js";
 
 interface Reading {
@@ -16,6 +16,7 @@ interface Reading {
 
 const everyMs = 200;
 const timeoutMs = 1000;
+const triesMax = 5;
 /** The longest lease of a workload and its lock delay, by that clock. */
 const spanMs = 8000;
 /** How long the lease lasts beyond the run, in s: it is given back before, unless the run is killed. */
@@ -68,6 +69,8 @@ export class ClockProbe {
 
 /** The probe of a run: over one lease of its own, which it gives back. */
 export class LeaseClock {
+  #ended: Promise<number> | undefined;
+
   private constructor(
     readonly probe: ClockProbe,
     readonly giveBack: () => Promise<unknown>,
@@ -81,26 +84,35 @@ export class LeaseClock {
     durationMs: number,
   ): Promise<LeaseClock | null> {
     const path = `/locks/${encodeURIComponent(name)}`;
-    const body = { ttl_seconds: Math.ceil(durationMs / 1000) + beyondSeconds };
-    const taken = await exchange.ask(
-      bearer,
-      { method: "POST", path: `${path}/acquire`, body },
-      { timeoutMs },
-    );
-    const { lease_id } = fieldsOf(taken);
+    const post = (verb: string, body: object) =>
+      known(() => exchange.ask(bearer, { method: "POST", path: `${path}/${verb}`, body }, { timeoutMs }));
+    const ttl_seconds = Math.ceil(durationMs / 1000) + beyondSeconds;
+    const { lease_id } = fieldsOf(await post("acquire", { ttl_seconds, request_id: name }));
     if (typeof lease_id !== "string") return null;
     const left = async (): Promise<number | undefined> => {
       const { expires_in_ms } = fieldsOf(await exchange.ask(bearer, { method: "GET", path }, { timeoutMs }));
       return typeof expires_in_ms === "number" ? expires_in_ms : undefined;
     };
-    const given = { method: "POST", path: `${path}/release`, body: { lease_id } } as const;
-    return new LeaseClock(new ClockProbe(left), () => exchange.ask(bearer, given, { timeoutMs }));
+    return new LeaseClock(new ClockProbe(left), () => post("release", { lease_id }));
   }
 
-  async end(): Promise<number> {
-    const lateMs = await this.probe.end();
-    await this.giveBack();
-    return lateMs;
+  /** As often as one likes. */
+  end(): Promise<number> {
+    this.#ended ??= this.probe.end().then(async (lateMs) => {
+      await this.giveBack();
+      return lateMs;
+    });
+    return this.#ended;
+  }
+}
+
+/** Asks until it is known what became of it; after a while the last answer must do. */
+async function known(ask: () => Promise<Heard>): Promise<Heard> {
+  for (let tries = 1; ; tries++) {
+    const heard = await ask();
+    const isKnown = heard.kind === "reply" && heard.status < 500 && heard.status !== 429;
+    if (isKnown || tries === triesMax) return heard;
+    await sleep(everyMs * tries);
   }
 }
 
@@ -109,5 +121,5 @@ interface Fields {
   readonly expires_in_ms?: unknown;
 }
 
-const fieldsOf = (heard: Awaited<ReturnType<Exchange["ask"]>>): Fields =>
+const fieldsOf = (heard: Heard): Fields =>
   heard.kind === "reply" && typeof heard.body === "object" && heard.body !== null ? heard.body : {};

@@ -103,12 +103,18 @@ async function tryOut(
 }
 
 /** What the service states of itself: several servers that share a store have one clock between them, and one line. */
-export async function termsOf(exchange: Exchange, { bearer }: Principal): Promise<Terms | undefined> {
-  const heard = await exchange.ask(bearer, { method: "GET", path: "/health" }, { timeoutMs });
-  if (heard.kind !== "reply" || heard.status !== 200) return undefined;
-  const { late_ms } = fieldsOf(heard);
-  return typeof late_ms === "number" && late_ms > 0 ? { lateMs: late_ms, keepsTurns: true } : undefined;
+export async function termsOf(
+  exchange: Exchange,
+  url: string,
+  { bearer }: Principal,
+): Promise<Terms | undefined> {
+  const { late_ms } = fieldsOf(await asked(exchange, url, bearer, { method: "GET", path: "/health" }));
+  if (typeof late_ms !== "number" || late_ms <= 0) return undefined;
+  return { lateMs: Math.min(late_ms, statedMaxMs), keepsTurns: true };
 }
+
+/** The most that a service may state of its own lateness, in ms: with more, nothing would be shown. */
+const statedMaxMs = 2000;
 
 interface Fields {
   readonly late_ms?: unknown;
