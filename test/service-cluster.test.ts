@@ -96,7 +96,7 @@ test("who leaves gives its turn to the next, wherever that one waits", async () 
   const leaving = cluster.node(1).acquire("a", "left", 60_000, gone.signal);
   leaving.catch(() => undefined);
   await until("it stands in line", () => cluster.turns("a").length === 1);
-  const brief = cluster.node(1).acquire("a", "brief", 100);
+  const brief = cluster.node(1).acquire("a", "brief", 1500);
   await until("two stand in line", () => cluster.turns("a").length === 2);
   const waiting = cluster.node(0).acquire("a", "three", 60_000);
   await until("three stand in line", () => cluster.turns("a").length === 3);
