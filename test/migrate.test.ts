@@ -117,11 +117,17 @@ async function stopped(server: Server, store: string): ReturnType<typeof everyth
   return everything(store);
 }
 
-/** At each step once; each time the next run goes on from what the last one left. */
+/**
+ * At each step once; each time the next run goes on from what the last one left. On a busy machine a run gets further before the kill
+ * reaches it; what it has told of then needs not be told again.
+ */
 async function killed(from: string, to: string): Promise<void> {
+  const told: string[] = [];
   for (const step of steps) {
     const { isReached, said } = await killedAt(from, to, step);
-    assert.ok(isReached, `no step ${step} in:\n${said}`);
+    const isPassed = told.some((line) => step.test(line));
+    assert.ok(isReached || isPassed, `no step ${step} in:\n${said}`);
+    told.push(...said.split("\n"));
   }
 }
 
