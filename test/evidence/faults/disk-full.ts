@@ -1,6 +1,7 @@
 // The disk is full, and after a while there is room again.
-import { temporaryDir } from "../../server.js";
+import { call, type Server, temporaryDir } from "../../server.js";
 import { smallDisk } from "../../system-small-disk.js";
+import { operator } from "../principals.js";
 import { isFull, writesWereRefused } from "../proofs.js";
 import { again, between, type Fault, firstOf, now, sleep } from "./fault.js";
 
@@ -9,6 +10,16 @@ import { again, between, type Fault, firstOf, now, sleep } from "./fault.js";
  * itself, and then nothing that the fault takes back makes room.
  */
 const diskBytes = 64 * 2 ** 20;
+
+/** What it answers to one more call. */
+async function saysSo(server: Server): Promise<boolean> {
+  const body = { ttl_seconds: 1 };
+  const { status, body: told } = await call(server, "POST", "/locks/evidence-full/acquire", {
+    token: operator.bearer,
+    body,
+  });
+  return status === 503 && /\bfull\b/.test(JSON.stringify(told));
+}
 
 export const diskFull: Fault = {
   name: "disk-full",
@@ -23,12 +34,12 @@ export const diskFull: Fault = {
       again(scene, over, async () => {
         const { server } = firstOf(scene);
         const from = now();
-        const saidBefore = server.stderr().length;
         const ballast = scene.disk.fill(server);
         const wasFull = isFull(server);
         await sleep(between(scene, 500, 2000), over);
+        // The log says it once, however often it comes again.
+        const isNoticed = await saysSo(server);
         const window = { from, to: now() };
-        const isNoticed = /\bfull\b/.test(server.stderr().slice(saidBefore));
         ballast.remove();
         const wereRefused = writesWereRefused(window);
         scene.struck(window, (operations) => wasFull && isNoticed && wereRefused(operations));
