@@ -5,6 +5,7 @@ import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { lasting } from "./engines/store-of.js";
 import { type Body, call, ok, refused, type TokenBody } from "./http-api.js";
 import {
   crew,
@@ -218,7 +219,7 @@ describe("spaces and scopes", () => {
 });
 
 describe("what lasts", () => {
-  test("a restart keeps nodes, edges, claims, history, policy and request ids", async () => {
+  lasting("a restart keeps nodes, edges, claims, history, policy and request ids", async () => {
     let own = await startGraphServer();
     const mine = new Graph(() => own);
     const [a, b] = [await mine.create({ id: "a", priority: "p1" }), await mine.create({ id: "b" })];

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { RouteId } from "../src/wire/routes.js";
+import { lasting } from "./engines/store-of.js";
 import {
   type Answered,
   type Body,
@@ -187,7 +188,7 @@ describe("a request id", () => {
     for (const [id, asked] of routes) await refused(server, id, asked, 422, "invalid_input");
   });
 
-  test("survives kill -9: the repeat of a lost reply gives the lease that was granted", async () => {
+  lasting("survives kill -9: the repeat of a lost reply gives the lease that was granted", async () => {
     const [name, request_id] = [fresh("repeat"), fresh("id")];
     const granted = await acquire(name, { request_id, ttl_seconds: 120 });
     const spent = fresh("id");

@@ -2,6 +2,7 @@
 // streams; spaces that see nothing of each other; the operator who may name one; the audit trail of it all.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import { lasting } from "./engines/store-of.js";
 import {
   assertError,
   type Body,
@@ -397,7 +398,7 @@ describe("audit", () => {
     await refused(server, "listAudit", { token: admin.token, query: { limit: "0" } }, 422, "invalid_input");
   });
 
-  test("tokens and audit survive kill -9", async () => {
+  lasting("tokens and audit survive kill -9", async () => {
     const kept = await make({ role: "admin", space: "kept" });
     const revoked = await make({ space: "kept" });
     await ok(server, "revokeToken", { token: kept.token, name: revoked.id });

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { type ClientRequest, request as httpRequest } from "node:http";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { lasting } from "./engines/store-of.js";
 import { type Body, call, eventually, fresh, lapse, ok, refused, waitersOn } from "./http-api.js";
 import { told, watch } from "./http-stream.js";
 import { adminToken, type Server, startServer } from "./server.js";
@@ -448,7 +449,7 @@ describe("tickets that ran out", () => {
 });
 
 describe("stopping", () => {
-  test("waiters and streams are told to come back, and the server ends in time", async () => {
+  lasting("waiters and streams are told to come back, and the server ends in time", async () => {
     const name = fresh("stop");
     await acquire(name);
     const waiting = call(server, "acquireLock", { token: two, name, body: { wait_seconds: 60 } });

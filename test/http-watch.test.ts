@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { lasting } from "./engines/store-of.js";
 import { type Body, fresh, ok, refused, send, type TokenBody } from "./http-api.js";
 import { type Frame, told, type Watch, watch } from "./http-stream.js";
 import { adminToken, type Server, startServer } from "./server.js";
@@ -210,7 +211,7 @@ describe("resuming", () => {
 });
 
 describe("across kill -9", () => {
-  test("a resumed stream shows every acknowledged change exactly once, in order", async () => {
+  lasting("a resumed stream shows every acknowledged change exactly once, in order", async () => {
     const stem = fresh("crash");
     const acknowledged: string[] = [];
     let stream = await follow(`/watch?prefix=${stem}`);

@@ -1,6 +1,7 @@
 // Which store the servers of a test run use: the embedded one, unless the run is over another engine. Each data directory
 // gets a place of its own there, the same one after a restart.
 import { createHash } from "node:crypto";
+import { test } from "node:test";
 
 /** A store's URL, without what tells the places of several servers apart. */
 export const storeVariable = "HOLDFAST_TEST_STORE";
@@ -22,4 +23,9 @@ export function storeOf(dataDir: string): Record<string, string> {
       ? `?prefix=${place}/`
       : "";
   return { HOLDFAST_STORE: url + setting };
+}
+
+/** Declares a test of what outlives a server; where the data ends with it, there is nothing to show. */
+export function lasting(name: string, body: () => Promise<void>): void {
+  if (!/^memory/.test(process.env[storeVariable] ?? "")) test(name, body);
 }
