@@ -9,7 +9,7 @@ export const storeVariable = "HOLDFAST_TEST_STORE";
 /** The servers keep their data in a file of their own, which can be copied and restored. */
 export const hasFile = process.env[storeVariable] === undefined;
 /** Several servers could share the data: time is coarse there, and what ends does so a little later. */
-const isShared = /^(postgres|etcd)/.test(process.env[storeVariable] ?? "");
+export const isShared = /^(postgres|etcd)/.test(process.env[storeVariable] ?? "");
 /** After a TTL of so many ms, and this, a lease is over; on a busy machine shared clocks lose time. */
 export const lapsedMs = (ttlMs: number): number => ttlMs + (isShared ? 1500 : 20);
 
