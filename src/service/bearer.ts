@@ -40,3 +40,9 @@ export function isMistyped(token: string): boolean {
 }
 
 export const newId = (prefix: string): string => `${prefix}_${randomBytes(16).toString("base64url")}`;
+
+let audits = 0;
+
+/** What happened in the same millisecond stays in order, as far as one server did it. */
+export const newAuditId = (): string =>
+  `au_${(++audits).toString(36).padStart(7, "0")}${randomBytes(9).toString("base64url")}`;

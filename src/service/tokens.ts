@@ -11,7 +11,7 @@ import { decideChangeToken, decideCreateToken, type TokenRefusal, tokenKeys } fr
 import { systemTimer, type Timer } from "../store/clock.js";
 import { Attempts, type Report } from "../store/report.js";
 import type { Store } from "../store/store.js";
-import { hashOf, makeBearer, newId } from "./bearer.js";
+import { hashOf, makeBearer, newAuditId } from "./bearer.js";
 import { type Identity, normalScope } from "./identity.js";
 
 /** A token that the configuration gives. */
@@ -191,7 +191,7 @@ export class Tokens {
     const { id, token, hash } = makeBearer();
     const made = { id, hash, ...wish, scopes: wish.scopes.map(normalScope) };
     const record = await this.store.transact(tokenKeys(made), (view) =>
-      decideCreateToken(view, made, { ...act, auditId: newId("au") }, this.policy),
+      decideCreateToken(view, made, { ...act, auditId: newAuditId() }, this.policy),
     );
     if ("refused" in record) return record;
     this.#learnRecord(record);
@@ -224,7 +224,7 @@ export class Tokens {
   ): Promise<TokenRecord | TokenRefusal> {
     const keys: Key[] = [tokenKey(id)];
     return this.store.transact(keys, (view) =>
-      decideChangeToken(view, { id, space }, hash, { ...act, auditId: newId("au") }, this.policy),
+      decideChangeToken(view, { id, space }, hash, { ...act, auditId: newAuditId() }, this.policy),
     );
   }
 

@@ -14,7 +14,7 @@ import { userInfo } from "node:os";
 import { dirname, resolve } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { newId } from "../../service/bearer.js";
+import { newAuditId } from "../../service/bearer.js";
 import { CliError, durationMs, exitCodes } from "./failure.js";
 import { printJson } from "./output.js";
 import { type ReachFlags, type Remote, reach, storeOf } from "./reach.js";
@@ -79,7 +79,7 @@ export async function restoreCommand(backup: string, flags: RestoreFlags): Promi
     store,
     ...wish,
     principal: `restore by ${userInfo().username}`,
-    auditId: newId("au"),
+    auditId: newAuditId(),
   }).catch((error: unknown) => {
     throw error instanceof OccupiedError ? new CliError(error.message, exitCodes.usage) : error;
   });

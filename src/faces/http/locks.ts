@@ -1,7 +1,7 @@
 /** Handlers of /locks. */
 import { randomUUID } from "node:crypto";
 import type { Claim } from "../../core/lease.js";
-import { newId } from "../../service/bearer.js";
+import { newAuditId } from "../../service/bearer.js";
 import { mayTouch } from "../../service/identity.js";
 import type {
   AcquireRequest,
@@ -180,7 +180,7 @@ export const forceReleaseLock: Handler = async (call) => {
     name,
     by,
     reason,
-    auditId: newId("au"),
+    auditId: newAuditId(),
     wallAt: call.desk.present.instants.wall(),
   });
   return ok({

@@ -3,7 +3,7 @@ import { nodeIdMax } from "../../core/limits.js";
 import { isNodeId } from "../../core/nodes/node.js";
 import { type EdgeType, edgeTypes } from "../../core/nodes/records.js";
 import type { NodeRefusal } from "../../core/nodes/refusal.js";
-import { newId } from "../../service/bearer.js";
+import { newAuditId } from "../../service/bearer.js";
 import { allNodes } from "../../service/nodes.js";
 import { principalPattern } from "../../wire/node-fields.js";
 import { policyJson, readPolicy, type SetPolicyRequest } from "../../wire/node-policy.js";
@@ -210,7 +210,7 @@ export const setPolicy: Handler = async (call) => {
     principal: identity.principal,
     revision,
     values: read.values,
-    auditId: newId("au"),
+    auditId: newAuditId(),
     wallAt: call.desk.present.instants.wall(),
   });
   if ("refused" in outcome) return nodeRefusal(call, outcome);
