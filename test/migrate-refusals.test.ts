@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 import { copyFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { Client } from "pg";
+import { openTarget } from "../src/engines/open.js";
 import { type EtcdLab, startEtcd } from "./etcd-lab.js";
 import { acquire, everything, killedAfter, killedAt, migrate, steps, worker } from "./migrate-lab.js";
 import { Postgres, password } from "./postgres-lab.js";
@@ -165,6 +167,30 @@ test("a database with a server on it, and one whose server was killed", async ()
     assert.equal(code, 0, text);
     await inUse(to);
   }
+});
+
+test("a database in which a server commits at the very moment keeps what it was told, and is not taken", async () => {
+  const place = await postgres.database();
+  const target = await openTarget(place);
+  const server = new Client({ connectionString: place });
+  await server.connect();
+  // As a commit does it, after the migration has looked and before it closes the place.
+  await server.query("BEGIN");
+  await server.query("SELECT pg_advisory_xact_lock(hashtext('holdfast'), 1)");
+  await server.query("INSERT INTO holdfast.records (key, record, rev) VALUES ('floor/x', '{}', 2)");
+  const begun = target.begin("to be refused");
+  begun.catch(() => undefined);
+  const waits =
+    "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+  while ((await server.query(waits)).rowCount === 0);
+  await server.query("COMMIT");
+  await assert.rejects(begun, /another migration into .*, or it was changed/);
+  const { rows } = await server.query(
+    "SELECT moved, (SELECT count(*) FROM holdfast.records) FROM holdfast.state",
+  );
+  assert.deepEqual(rows, [{ moved: null, count: "1" }]);
+  await server.end();
+  await target.close();
 });
 
 test("a place where another migration is under way, and data that has gone elsewhere", async () => {

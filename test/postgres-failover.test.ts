@@ -145,6 +145,36 @@ test("what a failover lost never comes again: no token, no version, no place in 
   }
 });
 
+test("of two standbys that take over one after the other from the same primary the second begins above all that the first gave", async () => {
+  const primary = await Postgres.start();
+  const standbys = [await Postgres.start({ follows: primary }), await Postgres.start({ follows: primary })];
+  try {
+    await primary.database();
+    const store = await openPostgres(primary.url("test_1"));
+    await grant(store, "a");
+    await until(
+      async () =>
+        (await primary.sql("SELECT 1 FROM pg_stat_replication WHERE replay_lsn = pg_current_wal_flush_lsn()"))
+          .length === 2,
+    );
+    await store.close();
+    await primary.stop("SIGQUIT");
+    const tokens: number[] = [];
+    for (const standby of standbys) {
+      await standby.sql("SELECT pg_promote()");
+      // A server that knows nothing of the one before.
+      const anew = await openPostgres(standby.url("test_1"));
+      for (let i = 0; i < 20; i++) tokens.push(await grant(anew, `job-${i}`));
+      await anew.close();
+      await standby.stop("SIGQUIT");
+    }
+    const [first, second] = [tokens.slice(0, 20), tokens.slice(20)];
+    assert.ok(Math.min(...second) > Math.max(...first), `${first} and then ${second}`);
+  } finally {
+    for (const server of [primary, ...standbys]) await server.stop();
+  }
+});
+
 /** A dump of the database in plain SQL, and what loads one. */
 const dump = (server: Postgres, database: string): string =>
   execFileSync(join(postgresBin(), "pg_dump"), ["--dbname", server.url(database)], { encoding: "utf8" });
@@ -183,6 +213,28 @@ test("data that was copied to another database, or loaded again where it was, is
       assert.equal(warnings.length, 1, warnings.join());
       await again.close();
     }
+  } finally {
+    await server.stop();
+  }
+});
+
+test("where the settings no longer keep what is promised, a copy is refused for that, not looked at again and again", async () => {
+  const server = await Postgres.start();
+  try {
+    const store = await openPostgres(await server.database());
+    const before = await grant(store, "a");
+    const setIsolation = async (change: string): Promise<void> => {
+      await server.sql(`ALTER ROLE holdfast ${change}`);
+      await server.sql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'holdfast' AND pid <> pg_backend_pid()",
+      );
+    };
+    await server.sql("UPDATE holdfast.state SET timeline = -1", [], "test_1");
+    await setIsolation("SET default_transaction_isolation = 'serializable'");
+    await assert.rejects(grant(store, "a"), /settings of the database .* \(default_transaction_isolation\)/);
+    await setIsolation("RESET default_transaction_isolation");
+    assert.ok((await settled(() => grant(store, "b"))) > before + failoverJump);
+    await store.close();
   } finally {
     await server.stop();
   }

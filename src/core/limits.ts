@@ -36,10 +36,14 @@ export const restoreTokenJump = 2 ** 40;
 export const grantsPerMsMax = 1000;
 
 /**
- * How far a failover lifts tokens, and what else a database numbers: above anything that it can have lost (days of commits at
- * full speed), and room for tens of thousands of failovers.
+ * How far a failover lifts tokens, and what else a database numbers, at least: above anything that it can have lost (days of
+ * commits at full speed), and room for tens of thousands of failovers.
  */
 export const failoverJump = 2 ** 34;
+/** Grants per ms that no servers on one database reach: ten times what was measured on the fastest. */
+export const sharedGrantsPerMsMax = 100;
+/** Age up to which a copy of a database is told from a younger one, in ms: a year. A wrong wall clock must not use up all numbers. */
+export const copyAgeMsMax = 2 ** 35;
 
 /** Longest node id, in characters: as a lease it is a name with `node:` before it. */
 export const nodeIdMax = 128;

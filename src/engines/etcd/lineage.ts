@@ -3,7 +3,7 @@
  * raised above all that can have been granted and forgotten, and the feed gets another name, since its numbers begin again.
  */
 
-import { floorsAfterFailover } from "../../core/failover.js";
+import { failoverLift, floorsAfterFailover } from "../../core/failover.js";
 import type { Key } from "../../core/keys.js";
 import { floorKey } from "../../core/keys.js";
 import type { FloorRecord } from "../../core/records.js";
@@ -25,7 +25,14 @@ export async function adopt(
   opsMax: number,
 ): Promise<MetaNow | null> {
   const status = await cluster.status();
-  const floors = floorsAfterFailover(await floorsIn(cluster, layout), await tokenHighIn(cluster, layout));
+  const { found } = await cluster.look({ reads: [{ key: layout.clock }] });
+  const clock = Number(found[0]?.[0]?.value ?? Number.NaN);
+  const lift = failoverLift(Number.isSafeInteger(clock) ? Date.now() - clock : 0);
+  const floors = floorsAfterFailover(
+    await floorsIn(cluster, layout),
+    await tokenHighIn(cluster, layout),
+    lift,
+  );
   const changes = floors.map((floor) => [layout.record(floorKey(floor.space)), encodeRecord(floor)] as const);
   const { revision: later } = await cluster.look({ reads: [{ key: layout.meta }] });
   const meta = freshMeta(status, later);

@@ -67,6 +67,9 @@ async function refuseNothing({
   }
 }
 
+type Run = (text: string, values?: readonly unknown[]) => Promise<readonly Row[]>;
+type Telling = (location: string, error: unknown) => unknown;
+
 export class PostgresArchive implements Source, Target {
   readonly location: string;
   readonly epoch: string;
@@ -119,14 +122,21 @@ export class PostgresArchive implements Source, Target {
     return (await this.clock()) !== before;
   }
 
+  /** After all commits that are under way, and before any other: a server may have started here since somebody looked. */
   async begin(word: string): Promise<void> {
-    const [[begun] = []] = await this.#change(
-      `WITH s AS (UPDATE ${this.#schema}.state SET moved = $1 WHERE moved IS NULL RETURNING 1),
+    const text = `WITH s AS (UPDATE ${this.#schema}.state SET moved = $1 WHERE moved IS NULL
+          AND NOT EXISTS (SELECT 1 FROM ${this.#schema}.records WHERE NOT ${ownKeys}) RETURNING 1),
         r AS (DELETE FROM ${this.#schema}.records WHERE EXISTS (SELECT 1 FROM s)),
         e AS (DELETE FROM ${this.#schema}.entries WHERE EXISTS (SELECT 1 FROM s))
-        SELECT count(*) FROM s`,
-      [word],
-    );
+        SELECT count(*) FROM s`;
+    const [[begun] = []] = await this.#onOne(async (run) => {
+      await run("BEGIN ISOLATION LEVEL READ COMMITTED");
+      // A statement of its own: what the next one sees is of the moment after the wait.
+      await run("SELECT pg_advisory_xact_lock(hashtext($1), 1)", [this.#schema]);
+      const rows = await run(text, [word]);
+      await run("COMMIT");
+      return rows;
+    }, commitFailure);
     if (begun !== "1") throw disturbed(this.location);
   }
 
@@ -189,16 +199,21 @@ export class PostgresArchive implements Source, Target {
     return this.#run(text, values, commitFailure);
   }
 
-  async #run(
-    text: string,
-    values: readonly unknown[],
-    failure: (location: string, error: unknown) => unknown,
-  ): Promise<readonly Row[]> {
+  #run(text: string, values: readonly unknown[], failure: Telling): Promise<readonly Row[]> {
+    return this.#onOne((run) => run(text, values), failure);
+  }
+
+  /** Statements on one connection. Where one fails, the connection is dropped, and with it what it had begun. */
+  async #onOne(body: (run: Run) => Promise<readonly Row[]>, failure: Telling): Promise<readonly Row[]> {
     try {
-      return await this.data.pool.with(
-        (connection, until) => connection.query(text, values, until - performance.now()),
-        deadlineMs,
-      );
+      return await this.data.pool.with(async (connection, until) => {
+        try {
+          return await body((text, values = []) => connection.query(text, values, until - performance.now()));
+        } catch (error) {
+          connection.destroy();
+          throw error;
+        }
+      }, deadlineMs);
     } catch (error) {
       throw failure(this.location, error);
     }

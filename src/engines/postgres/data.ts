@@ -7,7 +7,7 @@ import type { Commit, Reading, SharedData, SharedFacts } from "../../store/share
 import { StoreError } from "../../store/store.js";
 import { FeedBell } from "./bell.js";
 import { Failure, type Row } from "./connection.js";
-import { commitFailure, readFailure } from "./failures.js";
+import { commitFailure, readFailure, settingsChanged } from "./failures.js";
 import { Lineages } from "./lineage.js";
 import type { Pool } from "./pool.js";
 import { FeedTrimmer } from "./trimmer.js";
@@ -99,11 +99,7 @@ export class PostgresData implements SharedData {
   #refused(end: string): "changed" {
     if (end === "changed" || end === "lineage" || end === "moved") return "changed";
     if (end === "old") throw this.#lineages.oldPrimary();
-    if (end === "fsync" || end === "isolation")
-      throw new StoreError(
-        "unavailable",
-        `the settings of the database ${this.#location} were changed (${end === "fsync" ? "fsync" : "default_transaction_isolation"}) and no longer keep what is promised: nothing is written until they are as they were`,
-      );
+    if (end === "fsync" || end === "isolation") throw settingsChanged(this.#location, end);
     throw new StoreError("corrupt", `the database ${this.#location} answered a commit with ${end}`);
   }
 

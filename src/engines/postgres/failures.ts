@@ -25,6 +25,13 @@ export function commitFailure(location: string, error: unknown): unknown {
   );
 }
 
+/** Settings that were checked at the start and are others now. Nothing was written. */
+export const settingsChanged = (location: string, what: "fsync" | "isolation"): StoreError =>
+  new StoreError(
+    "unavailable",
+    `the settings of the database ${location} were changed (${what === "fsync" ? "fsync" : "default_transaction_isolation"}) and no longer keep what is promised: nothing is written until they are as they were`,
+  );
+
 function whyNot({ code, message }: Failure, isStart: boolean): string {
   const { what, advice } = causes.find(({ when }) => when.test(code) || when.test(message)) ?? {};
   if (what === undefined) return `failed: ${message}`;

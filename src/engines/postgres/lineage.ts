@@ -2,12 +2,12 @@
  * Which database it is. A failover makes another one of it, which may lack the last commits: the timeline of its log tells. Before
  * anything is granted there, tokens, revisions and the numbers of events are lifted above anything that can have been lost.
  */
-import { floorsAfterFailover } from "../../core/failover.js";
+import { failoverLift, floorsAfterFailover } from "../../core/failover.js";
 import { floorKey } from "../../core/keys.js";
-import { failoverJump } from "../../core/limits.js";
 import type { FloorRecord } from "../../core/records.js";
 import { decodeRecord, encodeRecord } from "../../store/codec.js";
 import { StoreError } from "../../store/store.js";
+import { settingsChanged } from "./failures.js";
 import type { Pool } from "./pool.js";
 import type { Told } from "./values.js";
 
@@ -98,23 +98,28 @@ export class Lineages {
 
   async #adopt(was: string, revision: number): Promise<void> {
     const found = await this.pool.query(
-      `SELECT record, (SELECT token_high FROM ${this.schema}.state) FROM ${this.schema}.records
-        WHERE key >= 'floor/' AND key < 'floor0'
-        UNION ALL SELECT NULL, token_high FROM ${this.schema}.state`,
+      `SELECT record, 0, 0 FROM ${this.schema}.records WHERE key >= 'floor/' AND key < 'floor0'
+        UNION ALL SELECT NULL, s.token_high, extract(epoch FROM clock_timestamp()) * 1000 - c.value
+          FROM ${this.schema}.state s, ${this.schema}.clock c`,
     );
-    const tokenHigh = Number(found.rows[0]?.[1] ?? 0);
+    const [, tokenHigh = 0, ageMs = 0] = found.rows.find(([record]) => record === null)?.map(Number) ?? [];
+    const lift = failoverLift(ageMs);
     const floors = floorsAfterFailover(
       found.rows.flatMap(([text]) => (typeof text === "string" ? [decodeRecord(text) as FloorRecord] : [])),
       tokenHigh,
+      lift,
     );
     const { rows } = await this.pool.query(`SELECT ${this.schema}.adopt($1, $2, $3, $4, $5, $6)`, [
       was,
       revision,
-      failoverJump,
+      lift,
       Math.max(...floors.map(({ token }) => token)),
       floors.map(({ space }) => floorKey(space)),
       floors.map(encodeRecord),
     ]);
-    if (rows[0]?.[0] === "done") this.#failovers++;
+    const end = rows[0]?.[0];
+    // Asked again at once it would say the same, for ever.
+    if (end === "isolation") throw settingsChanged(this.location, end);
+    if (end === "done") this.#failovers++;
   }
 }
