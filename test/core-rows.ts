@@ -121,6 +121,7 @@ export function refused(refusal: Refusal, step: Step<unknown>): Answer {
     Object.assign(more, holdingFacts(refusal.holding), { on: refusal.holding.lock.name });
   if ("previous" in refusal) Object.assign(more, previousFacts(refusal.previous));
   if ("availableAt" in refusal) Object.assign(more, { at: toSeconds(refusal.availableAt), why: refusal.why });
+  if ("again" in refusal) Object.assign(more, { again: yes(refusal.again) });
   if ("endedAt" in refusal) Object.assign(more, { ended: toSeconds(refusal.endedAt) });
   return { text: refusal.refused, facts: more };
 }

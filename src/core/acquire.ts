@@ -19,7 +19,7 @@ import { type Claim, settled } from "./lease.js";
 import type { Policy } from "./limits.js";
 import { countTurns, isServing, tellNext, turnsIn } from "./line.js";
 import type { LockRecord } from "./records.js";
-import type { Refusal } from "./refusal.js";
+import { isUndecided, type Refusal } from "./refusal.js";
 import { againOrRefuse, type Granted, takeOrRefuse } from "./take.js";
 
 export interface AcquireReply {
@@ -130,7 +130,7 @@ export function decideAcquireFirst(
       // The same request may have stood in the queue.
       const served = heirs.length > 0 ? repeated(draft, claim, heirs, successors) : null;
       if (served !== null && "refused" in outcome) return answer(claim.name, served);
-      if (!("refused" in outcome)) return answer(claim.name, outcome);
+      if (!("refused" in outcome) || isUndecided(outcome)) return answer(claim.name, outcome);
       refusals.push({ name: claim.name, refusal: outcome });
       return undefined;
     });

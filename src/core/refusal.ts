@@ -42,9 +42,15 @@ export type Refusal =
   | { readonly refused: "queued" }
   | { readonly refused: "session_unknown" }
   | { readonly refused: "session_expired"; readonly endedAt: number; readonly now: number }
-  /** More leases of the caller's own lie below this name than one step may read. */
-  | { readonly refused: "overlap_too_wide"; readonly limit: number };
+  /**
+   * More leases lie below this name than one step may read, and no other's among those that it read. `again`: some of those
+   * were over and are ended now, so the same call made again reads on behind them; else all of them are the caller's own.
+   */
+  | { readonly refused: "overlap_too_wide"; readonly limit: number; readonly again: boolean };
 
 export type RefusalCode = Refusal["refused"];
+
+/** The step could not see all that it had to, and came further than before: to be decided once more. */
+export const isUndecided = (outcome: object): boolean => "again" in outcome && outcome.again === true;
 
 export const isRefusal = (reply: object): reply is Refusal => "refused" in reply;

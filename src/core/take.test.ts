@@ -117,8 +117,41 @@ describe("rule 12: overlap", () => {
     const table = new Table();
     table.run(["t=0 session s1 a ttl=60 | session"]);
     for (let nth = 0; nth < rangeMax; nth++) table.run([`acquire path:a/${nth} a session=s1 | granted 1`]);
-    table.run(["acquire path:a a session=s1 | overlap_too_wide", "acquire path:a b ttl=10 | held by=a"]);
+    table.run([
+      "acquire path:a a session=s1 | overlap_too_wide again=no",
+      "acquire path:a b ttl=10 | held by=a",
+    ]);
     table.run(["release path:a/7 a | released", "acquire path:a a session=s1 | granted 1"]);
+  });
+  /** Leases below path:a, more than one step may read. */
+  function many(rest: string): Table {
+    const table = new Table();
+    table.run(["t=0 session s1 a ttl=60 | session"]);
+    for (let nth = 0; nth <= rangeMax; nth++) table.run([`acquire path:a/${1000 + nth} ${rest} | granted 1`]);
+    return table;
+  }
+  test("of more that are over than one step may read, each step ends some, and none is taken for the caller's own", () => {
+    many("a ttl=10").run([
+      "t=11 acquire path:a b ttl=10 | overlap_too_wide again=yes",
+      "     acquire path:a b ttl=10 | granted 1",
+    ]);
+    many("a ttl=10").run([
+      "t=11 first path:a,k b ttl=10 | refused refused=path:a:overlap_too_wide",
+      "     first path:a,k b ttl=10 | granted 1 on=path:a",
+    ]);
+  });
+  test("nor is anything granted before all that is left was looked at", () => {
+    const table = many("a session=s1");
+    table.run([
+      "     release path:a/1003 a            | released",
+      "     acquire path:a/1003 b ttl=10     | granted 2",
+      `     release path:a/${1000 + rangeMax} a | released`,
+      `     acquire path:a/${1000 + rangeMax} b ttl=60 | granted 2`,
+      "t=11 acquire path:a a session=s1      | overlap_too_wide again=yes",
+      `     acquire path:a a session=s1      | held by=b on=path:a/${1000 + rangeMax}`,
+      `     release path:a/${1000 + rangeMax} b | released`,
+      "     acquire path:a a session=s1      | granted 1",
+    ]);
   });
 });
 

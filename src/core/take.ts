@@ -91,9 +91,14 @@ function overlapRefusal(draft: Draft, claim: Claim): Refusal | null {
     if (holding !== null && holding.lock.name !== claim.name && !isOwnLease(holding, claim))
       return { refused: "held", holding };
   }
-  const full = ranges.some((range) => draft.range(range).length === range.limit);
-  return full ? { refused: "overlap_too_wide", limit: draft.rowsMax } : null;
+  const full = ranges.map((range) => draft.range(range)).filter((rows) => rows.length === draft.rowsMax);
+  if (full.length === 0) return null;
+  // The rows are those of before this step: what it ended itself is no lease of the caller's.
+  const again = full.some((rows) => rows.some((row) => !isHeld(draft, row.key as Key<LockRecord>)));
+  return { refused: "overlap_too_wide", limit: draft.rowsMax, again };
 }
+
+const isHeld = (draft: Draft, key: Key<LockRecord>): boolean => (draft.get(key)?.lease ?? null) !== null;
 
 function sessionKeyOf(lock: LockRecord | null): Key[] {
   const id = lock?.lease?.sessionId;
