@@ -170,14 +170,17 @@ test("a cluster that was restored from a snapshot gives no token twice, though i
   for (let i = 0; i < 5; i++) lost.push(await bump(store, "free-for-all"));
   await grant(store, "lost");
   const member = before.member(0);
+  const restore = (name: string): ReturnType<typeof startEtcd> => {
+    const restored = join(dir, name);
+    before.ctl(
+      ...["snapshot", "restore", join(dir, "snapshot"), "--data-dir", restored, "--name", "m0"],
+      ...["--initial-cluster", `m0=http://127.0.0.1:${member.peerPort}`],
+      ...["--initial-advertise-peer-urls", `http://127.0.0.1:${member.peerPort}`],
+    );
+    return startEtcd({ ports, dataDirs: [restored] });
+  };
   await member.kill();
-  const restored = join(dir, "restored");
-  before.ctl(
-    ...["snapshot", "restore", join(dir, "snapshot"), "--data-dir", restored, "--name", "m0"],
-    ...["--initial-cluster", `m0=http://127.0.0.1:${member.peerPort}`],
-    ...["--initial-advertise-peer-urls", `http://127.0.0.1:${member.peerPort}`],
-  );
-  const again = await startEtcd({ ports, dataDirs: [restored] });
+  const again = await restore("restored");
   await assert.rejects(
     until(() =>
       bump(store, "x").then(
@@ -199,10 +202,17 @@ test("a cluster that was restored from a snapshot gives no token twice, though i
   const second: string[] = [];
   const calm = await openStore(url, { onWarning: (what) => second.push(what) });
   assert.deepEqual(second, [], "it is this cluster's data now");
+  const high = await grant(calm, "given-after");
   await calm.close();
   await store.close();
+  await again.member(0).kill();
+  const oncemore = await restore("restored-again");
+  const last = await openStore(url);
+  assert.ok((await grant(last, "given-after")) > high, "also of a second restore of the same snapshot");
+  await last.close();
   await before.stop();
   await again.stop();
+  await oncemore.stop();
 });
 
 test("what is said not to be done for lack of space is not, and what is done is said to be", async (t) => {

@@ -46,6 +46,8 @@ export class Cluster {
   /** Where the next connection is tried first: not the same member for all servers. */
   #next: number;
   #token: string | null = null;
+  /** A new token is on its way. */
+  #proving: Promise<void> | null = null;
   /** No member has been reached yet: the URL may be wrong. */
   #isStart = true;
   readonly #watchdog: NodeJS.Timeout;
@@ -109,8 +111,9 @@ export class Cluster {
     const until = begunAt + this.#deadlineMs;
     for (;;) {
       const connection = await this.#connected(until);
+      const token = this.#token;
       try {
-        return await connection.call(method, message, until - performance.now(), this.#token, isRepeatable);
+        return await connection.call(method, message, until - performance.now(), token, isRepeatable);
       } catch (error) {
         if (!(error instanceof CallError)) throw error;
         const { mayBeDone, again } = judge(error);
@@ -118,17 +121,28 @@ export class Cluster {
         if (mayBeDone && !isRepeatable) throw storeError(error, "unknown");
         if (again === null || performance.now() > begunAt + patienceMs)
           throw storeError(error, "unavailable");
-        if (again === "authenticate") await this.#prove(connection, error);
-        else await delay(pauseMs);
+        if (again !== "authenticate") await delay(pauseMs);
+        else if (token === this.#token) await this.#prove(connection, error);
       }
     }
   }
 
-  /** A token is good for some minutes, or until the cluster's users change. */
+  /**
+   * A token is good for some minutes, or until the cluster's users change: all calls find that out at once, and one asks for all. If
+   * that fails, none of them was done, and each is tried again while it has patience.
+   */
   async #prove(connection: Connection, error: CallError): Promise<void> {
     if (this.options.user === null) throw storeError(error, "unavailable");
-    this.#token = null;
-    await this.#authenticate(connection);
+    this.#proving ??= this.#authenticate(connection).finally(() => {
+      this.#proving = null;
+    });
+    try {
+      await this.#proving;
+    } catch (failure) {
+      if (!(failure instanceof CallError)) throw failure;
+      this.leave(connection);
+      await delay(pauseMs);
+    }
   }
 
   async #authenticate(connection: Connection): Promise<void> {
@@ -141,7 +155,10 @@ export class Cluster {
       );
     } catch (error) {
       // A cluster without users takes whoever comes.
-      if (error instanceof CallError && /authentication is not enabled/.test(error.message)) return;
+      if (error instanceof CallError && /authentication is not enabled/.test(error.message)) {
+        this.#token = null;
+        return;
+      }
       if (error instanceof CallError && error.code === codes.invalidArgument)
         throw storeError(error, "unavailable");
       throw error;
