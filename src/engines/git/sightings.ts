@@ -3,7 +3,7 @@
  * for us once we have seen it unchanged for as long as it lasts, and a command that lives for a moment can only know that
  * from those before it. A note that is lost, or of another start of the machine, makes a takeover later, never earlier.
  */
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { MachineClock } from "./machine-clock.js";
 import { addToNote, leaveNote, removeNote } from "./note-file.js";
@@ -27,10 +27,17 @@ interface Note extends Sighting {
   readonly oid: string;
 }
 
+/** A file as it was last read or written here: it only grows, or another takes its place. */
+interface Mark {
+  readonly inode: number;
+  readonly size: number;
+  readonly lines: number;
+}
+
 export class Sightings {
   readonly #notes = new Map<string, Note[]>();
-  /** Lines in a file as it was last read; 0: it cannot be added to. */
-  #lines = 0;
+  /** Of files that can be added to. */
+  readonly #marks = new Map<string, Mark>();
 
   constructor(
     readonly dir: string,
@@ -63,6 +70,7 @@ export class Sightings {
     for (const name of this.#files()) {
       if (names.has(name) || this.#load(name).some(({ at }) => now - at < writeMaxMs)) continue;
       this.#notes.delete(name);
+      this.#marks.delete(name);
       removeNote(join(this.dir, name));
     }
   }
@@ -84,8 +92,12 @@ export class Sightings {
     const others = this.#load(name).filter(({ oid }) => oid !== note.oid);
     let notes = [...others, note];
     const file = join(this.dir, name);
-    const canAdd = this.#lines > 0 && this.#lines < linesMax;
-    if (!canAdd || !addToNote(file, lineOf(note))) {
+    const mark = this.#marks.get(name);
+    const line = lineOf(note);
+    this.#marks.delete(name);
+    if (mark !== undefined && mark.lines < linesMax && addToNote(file, line))
+      this.#marks.set(name, { ...mark, size: mark.size + line.length, lines: mark.lines + 1 });
+    else {
       notes = notes.slice(-notesMax);
       leaveNote(file, `${this.clock.boot}\n${notes.map(lineOf).join("")}`);
     }
@@ -96,11 +108,20 @@ export class Sightings {
   /** What the file says: another process may have seen more. */
   #load(name: string): Note[] {
     let notes = this.#notes.get(name) ?? [];
-    this.#lines = 0;
+    const file = join(this.dir, name);
+    const before = this.#marks.get(name);
+    this.#marks.delete(name);
     try {
-      const [boot, ...lines] = readFileSync(join(this.dir, name), "utf8").trimEnd().split("\n");
+      const { ino: inode, size } = statSync(file);
+      if (before?.inode === inode && before.size === size) {
+        this.#marks.set(name, before);
+        return notes;
+      }
+      const text = readFileSync(file, "utf8");
+      const [boot, ...lines] = text.trimEnd().split("\n");
       if (boot === this.clock.boot) {
-        this.#lines = 1 + lines.length;
+        // What another added between the two looks is read, and makes the file longer than the mark says: read once more.
+        this.#marks.set(name, { inode, size, lines: 1 + lines.length });
         const known = new Set(notes.map(({ oid }) => oid));
         // What others noted since is news: what this process has noted before is forgotten first.
         notes = [...notes, ...lines.flatMap(noteIn).filter(({ oid }) => !known.has(oid))];
