@@ -3,18 +3,26 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import {
+  closeSync,
   copyFileSync,
   existsSync,
   mkdtempSync,
+  openSync,
   readdirSync,
+  readSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
+  writeSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import type { Worker } from "node:worker_threads";
+import { openDatabase } from "../src/engines/sqlite/binding.js";
+import { checksum, feedPlace } from "../src/engines/sqlite/checksum.js";
 import { StoreError } from "../src/store/store.js";
 import { openSqlite } from "./sqlite-lab.js";
 import { SqliteChild } from "./sqlite-process.js";
@@ -144,6 +152,37 @@ test("after a failure another file in the place of ours, or none, is not served"
     tokens.every((token) => token >= 1),
     `${tokens}`,
   );
+  await child.kill();
+});
+
+test("after a failure an older copy in the place of ours is not served, however often it is tried", async (t) => {
+  const dir = scratch(t);
+  const path = join(dir, "data.db");
+  const child = new SqliteChild(path, ["batches"]);
+  await child.said(1);
+  await child.ask(`write ${names}`);
+  await child.ask("idle");
+  const copy = join(dir, "copy.db");
+  const ends = ["", "-wal"];
+  for (const end of ends) copyFileSync(path + end, copy + end);
+  const acknowledged = (await child.ask(`write ${names}`)) as number[];
+  await child.ask("idle");
+  const stop = await inject(child.pid, "fsync,fdatasync:error=EIO:when=1");
+  // Answered only when it works again.
+  const failing = child.ask(`fail ${names}`);
+  const away = mkdtempSync(join(dir, "away-"));
+  for (const end of [...ends, "-shm"]) renameSync(path + end, join(away, `data.db${end}`));
+  for (const end of ends) renameSync(copy + end, path + end);
+  const said = child.lines.length;
+  // Time for three attempts: each compares with what was acknowledged, not with what the last one found.
+  await delay(1_500);
+  assert.equal(child.lines.length, said, "it does not work with an older file");
+  for (const end of [...ends, "-shm"]) rmSync(path + end, { force: true });
+  for (const end of [...ends, "-shm"]) renameSync(join(away, `data.db${end}`), path + end);
+  await failing;
+  await stop();
+  const tokens = (await child.ask(`read ${names}`)) as number[];
+  for (const [i, token] of tokens.entries()) assert.ok(token >= (acknowledged[i] ?? 0), `${i}: ${tokens}`);
   await child.kill();
 });
 
@@ -303,4 +342,117 @@ test("no room for a new file: a clear refusal", async (t) => {
     openSqlite({ path: join(small, "data.db") }),
     (error) => error instanceof StoreError && error.kind === "unavailable",
   );
+});
+
+const ending = (promise: Promise<void>): Promise<string> =>
+  Promise.race([promise.then(() => "ended"), delay(5_000, "hangs", { ref: false })]);
+
+test("damage that is met while old events are dropped: told once as what it is, and they go when it is mended", async (t) => {
+  const path = join(scratch(t), "data.db");
+  let store = await openSqlite({ path });
+  await bump(store, "job");
+  await store.close();
+  // Too large to be checked from end to end at each start.
+  const database = openDatabase(path);
+  const events = "x".repeat(50_000);
+  const insert = database.prepare("INSERT INTO feed (first, count, at, events, sum) VALUES (?, 1, 0, ?, ?)");
+  database.exec("BEGIN");
+  for (let i = 2; i < 400; i++) insert.run(i, events, checksum(feedPlace(i, 1, 0), events));
+  database.exec("COMMIT");
+  // What is still in the log would hide what is done to the file.
+  database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  database.close();
+  const whole = statSync(path).size;
+  assert.ok(whole > 16 * 2 ** 20, `${whole}`);
+  const file = openSync(path, "r+");
+  // Closed after the store: closing a file ends all locks that the process has on it.
+  t.after(() => closeSync(file));
+  const from = 2 ** 20;
+  const middle = Buffer.alloc(whole - 2 * from);
+  readSync(file, middle, 0, middle.length, from);
+  writeSync(file, Buffer.alloc(middle.length), 0, middle.length, from);
+  const troubles: (string | null)[] = [];
+  store = await openSqlite({
+    path,
+    feedEventsMax: 1,
+    onTrouble: (what) => troubles.push(what),
+  });
+  const damage = /is damaged.*restore the last backup/s;
+  const refusal = () => tokenOf(store, "job").then(String, String);
+  await until(async () => damage.test(await refusal()), 5_000);
+  // Longer than the next attempts to open it take.
+  await delay(1_000);
+  assert.match(await refusal(), damage);
+  assert.equal(troubles.length, 1);
+  writeSync(file, middle, 0, middle.length, from);
+  await until(() => troubles.includes(null));
+  assert.equal(troubles.length, 2);
+  assert.match(troubles[0] ?? "", /malformed/);
+  assert.equal(await bump(store, "job"), 2);
+  const free = openDatabase(path, { readOnly: true });
+  await until(() => free.prepare("SELECT count(*) AS rows FROM feed").get()?.rows === 1);
+  free.close();
+  assert.equal(await ending(store.close()), "ended");
+});
+
+/** Opens a store, and shows its threads: the one that writes, and the one that makes backups. */
+async function withThreads(path: string, onTrouble: (what: string | null) => void) {
+  const threads: Worker[] = [];
+  const add = (worker: Worker): number => threads.push(worker);
+  process.on("worker", add);
+  const store = await openSqlite({ path, onTrouble });
+  process.off("worker", add);
+  // A message that means nothing is a bug, and ends the thread as any other would.
+  return {
+    store,
+    breakWriter: () => threads[0]?.postMessage(null),
+    breakKeeper: () => threads[1]?.postMessage(null),
+  };
+}
+
+test("a writer thread that is gone: told with what to do, every request refused, and closing ends", async (t) => {
+  const path = join(scratch(t), "data.db");
+  const troubles: (string | null)[] = [];
+  const { store, breakWriter } = await withThreads(path, (what) => troubles.push(what));
+  assert.equal(await bump(store, "job"), 1);
+  breakWriter();
+  await assert.rejects(bump(store, "job"), /writer thread stopped.*restart/);
+  // Longer than the first attempts to open the file again would take.
+  await delay(1_000);
+  await assert.rejects(
+    tokenOf(store, "job"),
+    (error) => error instanceof StoreError && error.kind === "unavailable" && /restart/.test(error.message),
+  );
+  assert.equal(troubles.length, 1);
+  assert.match(troubles[0] ?? "", /writer thread stopped.*restart/);
+  assert.equal(await ending(store.close()), "ended");
+  const again = await openSqlite({ path });
+  assert.ok((await bump(again, "job")) >= 2);
+  await again.close();
+});
+
+test("a keeper thread that is gone: backups are refused, the log stays short, and closing ends", async (t) => {
+  const dir = scratch(t);
+  const path = join(dir, "data.db");
+  const { store, breakKeeper } = await withThreads(path, () => undefined);
+  await bump(store, "job");
+  breakKeeper();
+  const refused = (error: unknown) =>
+    error instanceof StoreError &&
+    error.kind === "unavailable" &&
+    /keeper thread stopped/.test(error.message);
+  for (const backup of ["under way", "later"])
+    await assert.rejects(
+      Promise.race([store.backup(join(dir, backup)), delay(5_000, null, { ref: false })]),
+      refused,
+      backup,
+    );
+  const metadata = "x".repeat(2 ** 20);
+  // More than the log may hold before it is copied away: until then the file itself stays small.
+  for (let i = 0; i < 24; i++) {
+    const base = held(`n-${i}`, 1);
+    await putLock(store, { ...base, lease: base.lease && { ...base.lease, metadata } });
+  }
+  await until(async () => ((await store.gauges()).file_bytes ?? 0) > 16 * 2 ** 20);
+  assert.equal(await ending(store.close()), "ended");
 });

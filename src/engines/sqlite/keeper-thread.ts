@@ -1,35 +1,44 @@
 /** The main thread's end of the keeper: when the write-ahead log is copied away, and backups under way. */
-import { once } from "node:events";
 import { statSync } from "node:fs";
-import { Worker } from "node:worker_threads";
 import { StoreError } from "../../store/store.js";
 import type { FromKeeper, ToKeeper } from "./messages.js";
+import { Thread } from "./thread.js";
 
 /** Write-ahead log size at which the keeper starts to copy it away. */
 const checkpointBytes = 16 * 2 ** 20;
 
 export class KeeperThread {
-  readonly #worker: Worker;
+  readonly #thread: Thread<ToKeeper, FromKeeper>;
   readonly #backups = new Map<number, { resolve: () => void; reject: (error: StoreError) => void }>();
   #checkpointing = false;
   #lastBackup = 0;
+  #stopped: StoreError | null = null;
 
   /** `onCheckpoint` is told when the bulk of the log was copied: the writer does the rest. */
   constructor(
     readonly path: string,
-    onCheckpoint: () => void,
+    readonly onCheckpoint: () => void,
   ) {
-    this.#worker = new Worker(new URL("./keeper.js", import.meta.url), { workerData: { path } });
-    this.#worker.unref();
-    this.#worker.on("message", (message: FromKeeper) => {
-      if (message.type === "checkpointed") {
-        this.#checkpointing = false;
-        onCheckpoint();
-      } else if (message.type === "backed-up") this.#backedUp(message.id, message.error);
-    });
-    this.#worker.on("error", (error) =>
-      this.#failAll(new StoreError("unavailable", `the keeper thread stopped: ${error.message}`)),
+    this.#thread = new Thread(
+      new URL("./keeper.js", import.meta.url),
+      { path },
+      (message: FromKeeper) => this.#heard(message),
+      (why) => {
+        this.#stopped = new StoreError(
+          "unavailable",
+          `the keeper thread stopped (${why}): restart this server`,
+        );
+        this.#failAll(this.#stopped);
+      },
     );
+    this.#thread.unref();
+  }
+
+  #heard(message: FromKeeper): void {
+    if (message.type === "checkpointed") {
+      this.#checkpointing = false;
+      this.onCheckpoint();
+    } else if (message.type === "backed-up") this.#backedUp(message.id, message.error);
   }
 
   logBytes(): number {
@@ -37,16 +46,21 @@ export class KeeperThread {
   }
 
   checkpointIfLong(): void {
-    if (this.#checkpointing || this.logBytes() < checkpointBytes) return;
-    this.#checkpointing = true;
-    this.#say({ type: "checkpoint" });
+    if (this.logBytes() < checkpointBytes) return;
+    // Without the keeper the writer does it all: commits wait for that, but the log does not grow for ever.
+    if (this.#stopped !== null) this.onCheckpoint();
+    else if (!this.#checkpointing) {
+      this.#checkpointing = true;
+      this.#thread.say({ type: "checkpoint" });
+    }
   }
 
   backup(target: string, wallAt: number): Promise<void> {
+    if (this.#stopped !== null) return Promise.reject(this.#stopped);
     const id = ++this.#lastBackup;
     return new Promise((resolve, reject) => {
       this.#backups.set(id, { resolve, reject });
-      this.#say({ type: "backup", id, target, wallAt });
+      this.#thread.say({ type: "backup", id, target, wallAt });
     });
   }
 
@@ -62,18 +76,8 @@ export class KeeperThread {
     this.#backups.clear();
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
     this.#failAll(new StoreError("closed", "the store was closed"));
-    // Never `terminate`: a thread that is stopped inside the library takes the whole process down.
-    this.#worker.ref();
-    const exited = once(this.#worker, "exit");
-    // The process must not end, with this promise unsettled, before the thread has.
-    this.#worker.ref();
-    this.#say({ type: "close" });
-    await exited;
-  }
-
-  #say(message: ToKeeper): void {
-    this.#worker.postMessage(message);
+    return this.#thread.close();
   }
 }

@@ -1,7 +1,10 @@
 /** A batch while it gathers: what it will write, and who waits until that is durable. */
 import type { Decide, Write } from "../../core/decision.js";
 import type { FeedEvent } from "../../core/records.js";
+import { encodeEvents } from "../../store/codec.js";
 import { StoreError } from "../../store/store.js";
+import { toLines } from "./lines.js";
+import type { Batch } from "./messages.js";
 
 /** A decision that was asked for. */
 export interface Asked {
@@ -24,6 +27,13 @@ export class OpenBatch {
   events: FeedEvent[] = [];
   waiting: Waiting[] = [];
   constructor(readonly seq: number) {}
+
+  /** As it goes to the writer, its events numbered from `firstEvent` on. */
+  encoded(firstEvent: number, engineAt: number, wallAt: number): Batch {
+    const eventCount = this.events.length;
+    const events = eventCount > 0 ? encodeEvents(this.events) : "";
+    return { seq: this.seq, writes: toLines(this.writes), firstEvent, eventCount, events, engineAt, wallAt };
+  }
 
   /** Resolves when it is durable, or is certain not to be. */
   passed(): Promise<unknown> {

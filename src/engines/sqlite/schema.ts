@@ -135,12 +135,12 @@ function identify(database: Database, path: string): number {
 /** Files up to this size are checked page by page and row by row at each start; for larger ones that takes too long. */
 const fullCheckBytesMax = 16 * 2 ** 20;
 
-/** Refuses a file that is cut off or, where that is quick to tell, damaged inside. After the log was copied into it. */
-export function checkIntact(database: Database, path: string): void {
+/** Refuses a file that is cut off or, where that is quick to tell or there is cause to, damaged inside. After the log was copied into it. */
+export function checkIntact(database: Database, path: string, isSuspect = false): void {
   const expected = Number(pragma(database, "page_count")) * Number(pragma(database, "page_size"));
   const actual = statSync(path).size;
   if (actual < expected) throw damaged(path, `${actual} bytes long instead of ${expected}`);
-  if (actual > fullCheckBytesMax) return;
+  if (actual > fullCheckBytesMax && !isSuspect) return;
   const damage = String(pragma(database, "quick_check(1)"));
   if (damage !== "ok") throw damaged(path, damage);
   for (const { key, value, sum } of database.prepare("SELECT key, value, sum FROM tree").iterate())

@@ -4,13 +4,10 @@
  * a commit fails, everything that was built on it is refused, and memory is made anew from the file before the
  * next decision.
  */
-import { once } from "node:events";
 import { statSync } from "node:fs";
-import { Worker } from "node:worker_threads";
 import type { Decide, Range, Write } from "../../core/decision.js";
 import type { Key } from "../../core/keys.js";
 import type { FeedEvent } from "../../core/records.js";
-import { encodeEvents } from "../../store/codec.js";
 import { cursorOf, follow } from "../../store/feed.js";
 import { Ordered } from "../../store/ordered.js";
 import {
@@ -26,12 +23,13 @@ import { EngineClock } from "./engine-clock.js";
 import { FeedTail } from "./feed-tail.js";
 import type { FileLock } from "./file-lock.js";
 import { KeeperThread } from "./keeper-thread.js";
-import { fromLines, parseLine, toLines } from "./lines.js";
+import { fromLines, parseLine } from "./lines.js";
 import type { FromWriter, Opened, ToWriter, WriterOptions } from "./messages.js";
 import type { SqliteOptions } from "./open.js";
 import { type Asked, checkKeys, OpenBatch, type Waiting } from "./open-batch.js";
 import { Reader } from "./reader.js";
 import { readFailure } from "./schema.js";
+import { Thread } from "./thread.js";
 import { LayeredView, ReadCache } from "./view.js";
 
 /** How often the log's size is looked at and the clock pair stored. */
@@ -45,7 +43,7 @@ export class SqliteStore implements Store {
   readonly #options: SqliteOptions;
   readonly #lock: FileLock;
   readonly #clock: EngineClock;
-  readonly #writer: Worker;
+  readonly #writer: Thread<ToWriter, FromWriter>;
   readonly #keeper: KeeperThread;
   readonly #recent = new Ordered();
   readonly #cache: ReadCache;
@@ -75,21 +73,24 @@ export class SqliteStore implements Store {
     this.facts = { engine: "sqlite", location: options.path, order: "node", ...noBounds };
     const { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax } = options;
     const workerData: WriterOptions = { path, feedEventsMax, feedAgeMaxMs, backlogBytesMax };
-    this.#writer = new Worker(new URL("./writer.js", import.meta.url), { workerData });
+    this.#writer = new Thread(
+      new URL("./writer.js", import.meta.url),
+      workerData,
+      (message: FromWriter) => this.#onWriter(message),
+      (why) => this.#writerStopped(why),
+    );
     this.#keeper = new KeeperThread(path, () => {
       if (this.#state !== "open") return;
       this.#reader?.letGo();
-      this.#toWriter({ type: "finish-checkpoint" });
+      this.#writer.say({ type: "finish-checkpoint" });
     });
-    this.#writer.on("message", (message: FromWriter) => this.#onWriter(message));
-    this.#writer.on("error", (error) => this.#fail(false, `the writer thread stopped: ${error.message}`));
   }
 
   /** Resolves when the file is ready, rejects if it cannot be used. */
   open(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#opened = { resolve, reject };
-      this.#toWriter({ type: "open" });
+      this.#writer.say({ type: "open" });
     });
   }
 
@@ -152,21 +153,12 @@ export class SqliteStore implements Store {
       return;
     this.#flying = batch;
     this.#gathering = new OpenBatch(batch.seq + 1);
-    const eventCount = batch.events.length;
     const firstEvent = this.#nextEvent;
-    this.#nextEvent += eventCount;
+    this.#nextEvent += batch.events.length;
     this.#lastCommitAt = this.#clock.now();
-    this.#toWriter({
+    this.#writer.say({
       type: "commit",
-      batch: {
-        seq: batch.seq,
-        writes: toLines(batch.writes),
-        firstEvent,
-        eventCount,
-        events: eventCount > 0 ? encodeEvents(batch.events) : "",
-        engineAt: this.#lastCommitAt,
-        wallAt: this.#clock.wall(),
-      },
+      batch: batch.encoded(firstEvent, this.#lastCommitAt, this.#clock.wall()),
     });
   }
 
@@ -244,11 +236,22 @@ export class SqliteStore implements Store {
     this.#reopenSoon();
   }
 
+  /** A bug. Nobody is left who could open the file again: all is refused until the store is closed. */
+  #writerStopped(why: string): void {
+    const message = `the writer thread stopped (${why}): restart this server`;
+    const wasFailed = this.#state === "failed";
+    this.#fail(false, message);
+    clearTimeout(this.#reopenTimer);
+    if (!wasFailed) return;
+    this.#trouble = message;
+    this.#options.onTrouble(message);
+  }
+
   #reopenSoon(): void {
     const wait = this.#reopenMs;
     this.#reopenMs = Math.min(this.#reopenMs * 2, reopenMaxMs);
     this.#reopenTimer = setTimeout(() => {
-      if (this.#state === "failed") this.#toWriter({ type: "open" });
+      if (this.#state === "failed") this.#writer.say({ type: "open" });
     }, wait);
   }
 
@@ -300,7 +303,7 @@ export class SqliteStore implements Store {
     const now = this.#clock.now();
     const view = new LayeredView(now, this.#recent, this.#cache, this.#reader);
     if (now - this.#lastCommitAt >= tickMs && view.mayHaveDue())
-      this.#toWriter({ type: "tick", engineAt: now, wallAt: this.#clock.wall() });
+      this.#writer.say({ type: "tick", engineAt: now, wallAt: this.#clock.wall() });
     // Where nothing is committed nobody else ends the snapshot, and the log could not be copied away.
     this.#reader.refresh();
     this.#keeper.checkpointIfLong();
@@ -372,15 +375,8 @@ export class SqliteStore implements Store {
     this.#feed.close();
     this.#reader?.close();
     this.#reader = null;
-    // Never `terminate`: a thread that is stopped inside the library takes the whole process down.
-    const exited = once(this.#writer, "exit");
-    this.#toWriter({ type: "close" });
-    await Promise.all([exited, this.#keeper.close()]);
+    await Promise.all([this.#writer.close(), this.#keeper.close()]);
     this.#lock.release();
-  }
-
-  #toWriter(message: ToWriter): void {
-    this.#writer.postMessage(message);
   }
 
   /** The connection that reads, or why there is none. */

@@ -35,7 +35,8 @@ const vacuumPages = 512;
 let database: Database | null = null;
 let statements: ReturnType<typeof prepare> | null = null;
 let backlog = new Backlog(0);
-let lastSeq = 0;
+/** The last batch that was told as committed, or found in a file that was accepted: no file without it is served. */
+let acknowledgedSeq = 0;
 /** Up to here the log's rows were dropped. */
 let droppedSeq = 0;
 let lastEvent = 0;
@@ -45,6 +46,8 @@ let epoch: string | null = null;
 let firstEvent = 1;
 /** The newest pair of engine and wall time that was committed: the log's rows take theirs with them when they go. */
 let clock = { engineAt: 0, wallAt: 0 };
+/** Damage was met since the file was opened: it is looked through before it is served again, however large it is. */
+let isSuspect = false;
 let lastWork = 0;
 let scheduled = false;
 
@@ -73,13 +76,14 @@ function open(): Opened {
   if (busy !== 0) throw new StoreError("unavailable", `${options.path} is being read by another program`);
   // A log that had to grow further gives the rest back when it begins anew.
   db.exec(`PRAGMA cache_size = -65536; PRAGMA journal_size_limit = ${logBytesKept}`);
-  checkIntact(db, options.path);
+  checkIntact(db, options.path, isSuspect);
   statements = prepare(db);
-  const acknowledged = lastSeq;
   const opened = readState(db);
-  if (epoch !== null && (opened.epoch !== epoch || opened.lastSeq < acknowledged))
+  if (epoch !== null && (opened.epoch !== epoch || opened.lastSeq < acknowledgedSeq))
     throw notOurs("is not the file that was served");
   epoch = opened.epoch;
+  acknowledgedSeq = opened.lastSeq;
+  isSuspect = false;
   return opened;
 }
 
@@ -95,7 +99,7 @@ function readState(db: Database): Opened {
   const rows: { seq: number; writes: string }[] = [];
   let engineAt = Number(getMeta(db, "engine_at") ?? 0);
   let wallAt = Number(getMeta(db, "wall_at") ?? 0);
-  lastSeq = applied;
+  let lastSeq = applied;
   droppedSeq = applied;
   for (const row of db.prepare("SELECT * FROM log ORDER BY seq").all()) {
     const seq = Number(row.seq);
@@ -147,7 +151,7 @@ function commit(batch: Batch): void {
     return;
   }
   say({ type: "committed", seq: batch.seq });
-  lastSeq = batch.seq;
+  acknowledgedSeq = batch.seq;
   clock = batch;
   lastEvent = Math.max(lastEvent, batch.firstEvent + batch.eventCount - 1);
   backlog.add(batch.seq, batch.writes);
@@ -164,10 +168,16 @@ function inTransaction(body: (db: Database, run: NonNullable<typeof statements>)
     database.exec("COMMIT");
     return true;
   } catch (error) {
-    closeQuietly();
-    say({ type: "failed", certain: true, message: messageOf(error) });
+    giveUp(error);
     return false;
   }
+}
+
+/** After work of the writer's own that failed: nothing of a request is lost, and the file is to be opened anew. */
+function giveUp(error: unknown): void {
+  closeQuietly();
+  isSuspect ||= readFailure(options.path, error).kind === "corrupt";
+  say({ type: "failed", certain: true, message: messageOf(error) });
 }
 
 /** Whether the log holds anything that is not in the tree, or need not be in the log any more. */
@@ -227,14 +237,8 @@ function shrink(): boolean {
   const free = Number(Object.values(statements?.freePages.get() ?? {})[0] ?? 0);
   // Some free pages are kept for the next batches; more than that goes back to the file system.
   if (free < 4 * vacuumPages || database === null) return false;
-  try {
-    database.exec(`PRAGMA incremental_vacuum(${vacuumPages})`);
-    return true;
-  } catch (error) {
-    closeQuietly();
-    say({ type: "failed", certain: true, message: messageOf(error) });
-    return false;
-  }
+  database.exec(`PRAGMA incremental_vacuum(${vacuumPages})`);
+  return true;
 }
 
 let engineNow = 0;
@@ -242,9 +246,18 @@ let engineNow = 0;
 /** The tree must follow though commits come in. Somewhat early: what comes in during a pass waits for the next one. */
 const isPressed = (): boolean => backlog.bytes > 0.75 * options.backlogBytesMax;
 
-/** One slice of the work that can wait, if it can wait no longer or nothing else is to be done. */
+/** Work that can wait also reads, outside of any transaction: what fails there must not end the thread. */
 function work(): void {
   scheduled = false;
+  try {
+    workSlice();
+  } catch (error) {
+    giveUp(error);
+  }
+}
+
+/** One slice of the work that can wait, if it can wait no longer or nothing else is to be done. */
+function workSlice(): void {
   if (database === null) return;
   const idle = performance.now() - lastWork >= idleMs;
   const pressed = isPressed();
