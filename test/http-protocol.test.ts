@@ -1,9 +1,10 @@
 // Wrong methods, unknown paths, odd queries and broken HTTP: each gets the error body of the contract with its own
 // request id, and the server goes on.
 import assert from "node:assert/strict";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { after, before, describe, test } from "node:test";
 import { type Answered, assertError, codeOf, send, table } from "./http-api.js";
+import { dial } from "./security/raw-exchange.js";
 import { adminToken, type Server, startServer } from "./server.js";
 
 const one = "secret-a";
@@ -20,6 +21,21 @@ after(async () => {
 
 function assertRefused(reply: Answered, expected: number, code: string, what: string): void {
   assert.deepEqual([reply.status, codeOf(reply)], [expected, code], `${what}: ${reply.text}`);
+}
+
+/** What comes back, a reply at a time; the end of the connection is an empty one. */
+function repliesOf(socket: Socket): { next(): Promise<string> } {
+  const pieces = socket.setEncoding("utf8")[Symbol.asyncIterator]();
+  return {
+    async next() {
+      for (let text = ""; ; ) {
+        const { value, done } = await pieces.next();
+        if (done === true) return text;
+        text += value;
+        if (text.includes("\r\n\r\n") && text.endsWith("}")) return text;
+      }
+    },
+  };
 }
 
 describe("methods and paths", () => {
@@ -182,6 +198,26 @@ describe("HTTP itself", () => {
       );
       assertError({ status, headers, text, body: JSON.parse(text) });
       assert.equal(JSON.parse(text).code, code);
+    });
+
+  const staying = `Host: localhost\r\n${auth}`;
+  for (const [how, framing, size] of [
+    ["declared", `Content-Length: ${4 << 20}\r\n\r\n`, 4 << 20],
+    ["in chunks", `Transfer-Encoding: chunked\r\n\r\n${(4 << 20).toString(16)}\r\n`, 4 << 20],
+  ] as const)
+    test(`who sends too much, ${how}, hears why though it goes on sending, and may ask again`, async () => {
+      const socket = await dial(server);
+      const heard = repliesOf(socket);
+      // In chunks nothing tells the size before the limit is passed.
+      const first = how === "declared" ? 0 : 2 << 20;
+      socket.write(`POST /sessions HTTP/1.1\r\n${staying}Content-Type: application/json\r\n${framing}`);
+      socket.write("x".repeat(first));
+      assert.match(await heard.next(), /^HTTP\/1.1 413 .*"code":"too_large"/s);
+      socket.write("x".repeat(size - first));
+      if (how === "in chunks") socket.write("\r\n0\r\n\r\n");
+      socket.write(`GET /whoami HTTP/1.1\r\n${staying}\r\n`);
+      assert.match(await heard.next(), /^HTTP\/1.1 200 .*"principal":"runner-1"/s);
+      socket.destroy();
     });
 
   test("an expectation that nobody knows is ignored; the first of two authorizations counts", async () => {

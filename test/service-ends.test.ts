@@ -1,14 +1,15 @@
-// What the service promises at its edges: a stop tells no waiter that a grant on its way is certainly not done, and
-// a watch tells nothing that is older than its own snapshot.
+// What the service promises at its edges: a stop tells no waiter that a grant on its way is certainly not done, what is
+// over is in nobody's way, however much of it there is, and a watch tells nothing that is older than its own snapshot.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { setImmediate as turn } from "node:timers/promises";
-import { policyDefault } from "../src/core/limits.js";
+import { setTimeout as delay, setImmediate as turn } from "node:timers/promises";
+import { floorKey } from "../src/core/keys.js";
+import { policyDefault, rangeMax } from "../src/core/limits.js";
 import { MemoryData, MemoryStore } from "../src/engines/memory/store.js";
 import { Leases } from "../src/service/leases.js";
 import { type Watched, watch } from "../src/service/watch.js";
-import type { Store } from "../src/store/store.js";
+import { type Store, StoreError } from "../src/store/store.js";
 import { openSqlite } from "./sqlite-lab.js";
 import { claim, scratch, space } from "./store-lab.js";
 
@@ -72,6 +73,28 @@ test("a grant that its waiter could not hear is taken back when the server stops
   await store.close();
 });
 
+test("many leases below a path that are just over are in nobody's way", async () => {
+  let now = 1000;
+  const leases = serviceOver(new MemoryStore(new MemoryData({ monotonic: () => now, wall: () => now })));
+  for (const path of ["one", "two", "three"])
+    for (let nth = 0; nth < 3 * rangeMax; nth++)
+      await leases.acquire(claim(`path:${path}/${nth}`, { ttlMs: 1000, leaseId: `${path}-${nth}` }), null);
+  now += 2000;
+  const { outcome } = await leases.acquire(claim("path:one", { principal: "other" }), null);
+  assert.ok("granted" in outcome, JSON.stringify(outcome));
+  const first = await leases.acquireFirst(
+    ["path:two", "job"].map((name) => claim(name, { leaseId: "first" })),
+  );
+  assert.equal(first.granted?.granted.lock.name, "path:two", JSON.stringify(first.refusals));
+  await leases.start();
+  const alive = setInterval(() => undefined, 1000);
+  const wait = { ms: 60_000, gone: new AbortController().signal };
+  const waited = await leases.acquire(claim("path:three", { leaseId: "waiter" }), wait);
+  assert.ok("granted" in waited.outcome, JSON.stringify(waited.outcome));
+  clearInterval(alive);
+  leases.close();
+});
+
 /** A store in which the name changes hands right after the place in the feed was taken. */
 function busyAtHead(store: Store, change: () => Promise<unknown>): Store {
   return new Proxy(store, {
@@ -123,3 +146,78 @@ for (const [prefix, name] of [
       assert.equal(events.at(-1)?.token, 4);
       assert.equal(events.at(-1)?.type, heldAtLast ? "released" : "acquired");
     });
+
+/** A grant that its caller, who had a request id, never heard of. */
+async function unheardGrant(store: Store) {
+  const leases = new Leases(store, policyDefault, { ...limits, ticketMs: 300 }, () => undefined);
+  const wanted = (leaseId: string, fingerprint: string) =>
+    claim("job", { leaseId, ttlMs: 600_000, request: { id: "r-1", fingerprint } });
+  const { claim: granted, outcome } = await leases.acquire(wanted("one", "f"), {
+    ms: 1000,
+    gone: new AbortController().signal,
+  });
+  assert.ok("granted" in outcome);
+  leases.unheard(granted, outcome.granted);
+  return { leases, wanted };
+}
+
+async function isTakenBack(leases: Leases): Promise<void> {
+  for (const until = performance.now() + 5000; ; await delay(20)) {
+    const { holding } = await leases.inspect(space, "job");
+    if (holding === null) return;
+    assert.ok(performance.now() < until, "it is held by one who was told nothing");
+  }
+}
+
+test("a grant nobody heard of is taken back, though its request came again with another body", async () => {
+  const { leases, wanted } = await unheardGrant(new MemoryStore(new MemoryData()));
+  const { outcome } = await leases.acquire(wanted("two", "another"), null);
+  assert.ok("refused" in outcome && outcome.refused === "request_reused");
+  await isTakenBack(leases);
+  leases.close();
+});
+
+test("and so it is if its request came again while the store was away", async () => {
+  const store = new MemoryStore(new MemoryData());
+  const { leases, wanted } = await unheardGrant(store);
+  const { transact } = store;
+  store.transact = () => Promise.reject(new StoreError("unavailable", "away"));
+  await assert.rejects(leases.acquire(wanted("two", "f"), null), /away/);
+  store.transact = transact;
+  await isTakenBack(leases);
+  leases.close();
+});
+
+test("but not if its request came again and was told of it", async () => {
+  const { leases, wanted } = await unheardGrant(new MemoryStore(new MemoryData()));
+  const { outcome } = await leases.acquire(wanted("two", "f"), null);
+  assert.ok("granted" in outcome && outcome.granted.lock.lease.id === "one");
+  await delay(700); // more than twice as long as its ticket
+  const { holding } = await leases.inspect(space, "job");
+  assert.equal(holding?.lock.lease.id, "one");
+  leases.close();
+});
+
+test("after a restore who waits is served as soon as it may be, each space at its own time", async () => {
+  const store = new MemoryStore(new MemoryData());
+  const now = store.now();
+  const quiet = { early: 200, late: 700 };
+  for (const [at, ms] of Object.entries(quiet)) {
+    const record = { kind: "floor", space: at, token: 9, ttlHighMs: ms, quietUntil: now + ms } as const;
+    const writes = [{ key: floorKey(at), record, drop: [], add: [] }];
+    await store.transact([], () => ({ reply: undefined, writes, events: [] }));
+  }
+  const leases = serviceOver(store);
+  await leases.start();
+  const alive = setInterval(() => undefined, 1000);
+  const asked = performance.now();
+  await Promise.all(
+    Object.entries(quiet).map(async ([at, ms]) => {
+      const wait = { ms: 20_000, gone: new AbortController().signal };
+      const { outcome } = await leases.acquire({ ...claim("job", { leaseId: at }), space: at }, wait);
+      assert.ok("granted" in outcome && performance.now() - asked < ms + 5000, at);
+    }),
+  );
+  clearInterval(alive);
+  leases.close();
+});

@@ -2,7 +2,7 @@
 // leaves, its own look fails, another step comes by. Two batches are under way at once, as on a database.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { lineKey } from "../src/core/keys.js";
+import { lineKey, lockKey } from "../src/core/keys.js";
 import type { Commit } from "../src/store/shared-data.js";
 import { StoreError } from "../src/store/store.js";
 import { Cluster, grantedTo, limits, type Node, never, until } from "./cluster-lab.js";
@@ -99,10 +99,15 @@ test("nobody passes who is being served: neither the next in line nor one who ha
     return make();
   });
   await granting.passed;
-  const { outcome } = await node.leases.acquire(claim(name, { leaseId: "new" }), { ms: 0, gone: never });
-  assert.ok("refused" in outcome, "it is not the turn of who has just come");
-  await node.leases.inspect(space, name);
+  // Whoever has just come is told beside the grant that is held up, or after it if that is a step on this very name.
+  const passing = node.leases.acquire(claim(name, { leaseId: "new" }), { ms: 0, gone: never });
+  await Promise.race([
+    passing.then(() => node.leases.inspect(space, name)),
+    new Promise((resolve) => setTimeout(resolve, 200)),
+  ]);
   looked.pass();
+  const { outcome } = await passing;
+  assert.ok("refused" in outcome, "it is not the turn of who has just come");
   assert.deepEqual(await Promise.all(waits), [2, 3]);
   assert.deepEqual(served, ["first", "second"]);
 });
@@ -122,4 +127,36 @@ test("who is served by another's release and, in the same batch, finds by its ow
   await new Promise((resolve) => setTimeout(resolve, 100));
   const { holding } = await node.leases.inspect(space, name);
   assert.equal(holding?.lock.lease.id, "waiter");
+});
+
+test("a repeat that takes over a place, and cannot look itself, is not told how much was left before it asked", async () => {
+  await using cluster = await Cluster.of(1);
+  const node = cluster.node(0);
+  await node.acquire(name, "holder");
+  const [granting, repeated] = [new Moment(), new Moment()];
+  const request = { id: "r-1", fingerprint: "f" };
+  const first = node.leases.acquire(claim(name, { leaseId: "one", request }), { ms: 60_000, gone: never });
+  await until("it stands in line", () => cluster.turns(name).length === 1);
+  between(node, async (commit, make) => {
+    const made = await make();
+    if (!grantsTo("one", commit)) return made;
+    granting.pass();
+    await repeated.passed; // the answer of the database takes its time
+    return made;
+  });
+  const released = node.release(name, "holder");
+  await granting.passed;
+  const read = node.data.read.bind(node.data);
+  node.data.read = async (asks) => {
+    if (!asks.includes(lockKey(space, name))) return read(asks);
+    setTimeout(repeated.pass, 50);
+    throw new StoreError("unavailable", "cut off");
+  };
+  const again = node.leases.acquire(claim(name, { leaseId: "two", request }), { ms: 60_000, gone: never });
+  await assert.rejects(first, /took over the place/);
+  await assert.rejects(again, (error) => error instanceof StoreError && error.kind === "unknown");
+  node.data.read = read;
+  await released;
+  const last = await node.leases.acquire(claim(name, { leaseId: "three", request }), null);
+  assert.equal(grantedTo(last), 2, "and whoever asks again is told of that lease");
 });

@@ -30,6 +30,8 @@ function gate(): { readonly open: () => void; readonly opened: Promise<void> } {
 
 export class WorkStore extends MemoryStore {
   looks = 0;
+  /** With more of them than this they fail: looks without an end would leave a test no turn to say so. */
+  looksMax = Number.POSITIVE_INFINITY;
   #next: { readonly before?: Promise<void>; readonly after?: Promise<void>; readonly error?: Error } = {};
 
   /** The next look begins when this is called. */
@@ -52,7 +54,7 @@ export class WorkStore extends MemoryStore {
 
   override async transact<Reply>(keys: readonly Key[], decide: Decide<Reply>): Promise<Reply> {
     if (!isLook(keys)) return super.transact(keys, decide);
-    this.looks++;
+    assert.ok(++this.looks <= this.looksMax, "looks without an end");
     const { before, after, error } = this.#next;
     this.#next = {};
     if (error !== undefined) throw error;

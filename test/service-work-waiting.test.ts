@@ -191,3 +191,54 @@ test("a caller that covers a few nodes only finds them behind any number of othe
   assert.ok("edge" in all && all.node.id === "a-0", "others' places are their own");
   assert.equal(await scene.holder("a-more"), null);
 });
+
+const scopeOf = (prefix: string) => ({ key: prefix, covers: (id: string): boolean => id.startsWith(prefix) });
+
+/** So many nodes that a look by another's scope takes three steps. */
+async function behindOthers(): Promise<Scene> {
+  const scene = new Scene();
+  for (let i = 0; i < 200; i++) await scene.create(`other-${i}`);
+  return scene;
+}
+
+test("any number of callers that cover different nodes find theirs, also all at once", async () => {
+  const scene = await behindOthers();
+  const callers = Array.from({ length: 100 }, (_, nth) => `w${nth}-`);
+  for (const prefix of callers) await scene.create(`${prefix}job`);
+  scene.store.looksMax = 1000;
+  const asked = callers.map((prefix) =>
+    scene.taken(scene.ask({ principal: prefix, scope: scopeOf(prefix) })),
+  );
+  const taken = await Promise.all(asked);
+  assert.deepEqual(
+    taken.map(({ node }) => node.id),
+    callers.map((prefix) => `${prefix}job`),
+  );
+});
+
+test("what becomes free behind a look that is under way is found by it", async () => {
+  const scene = await behindOthers();
+  const go = scene.store.holdReply();
+  const asked = scene.taken(scene.ask({ scope: scopeOf("w-") }));
+  await quiet();
+  // Many others look meanwhile, and one of the same scope is already through.
+  for (let nth = 0; nth < 100; nth++)
+    await scene.nodes.work.next(scene.ask({ scope: scopeOf(`v${nth}-`) }), null);
+  await scene.nodes.work.next(scene.ask({ scope: scopeOf("w-") }), null);
+  await scene.create("w-job", { priority: "p1" });
+  go();
+  assert.equal((await asked).node.id, "w-job");
+});
+
+test("a stop ends a look between its steps", async () => {
+  const scene = await behindOthers();
+  const go = scene.store.holdReply();
+  const asked = scene.nodes.work.next(scene.ask({ scope: scopeOf("w-") }), null);
+  const waiting = await scene.waiting(scene.ask({ principal: "bob", scope: scopeOf("v-") }));
+  assert.equal(waiting.told, null);
+  scene.leases.close();
+  go();
+  await assert.rejects(asked, /stopping/);
+  assert.equal(scene.store.looks, 4, "the first step of one, all three of the other");
+  assert.match(waiting.told ?? "", /stopping/);
+});

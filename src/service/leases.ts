@@ -13,7 +13,7 @@ import { type Claim, holdingOf, quietUntil, type Unheard } from "../core/lease.j
 import type { Policy } from "../core/limits.js";
 import type { NodeEvent } from "../core/nodes/records.js";
 import type { FeedEvent, LockRecord, SessionRecord } from "../core/records.js";
-import type { Holding } from "../core/refusal.js";
+import { type Holding, isUndecided } from "../core/refusal.js";
 import {
   decideForceRelease,
   decideRelease,
@@ -92,7 +92,7 @@ export class Leases {
     this.queues = new Queues(limits, after, isShared ? randomBytes(4).toString("hex") : null);
     this.#steps = new Steps(store, this.queues, {
       due: (index, at) => this.upkeep.notice(index, at),
-      ghost: (heir) => this.#waiting.ghost(heir),
+      ghost: (heir) => this.#waiting.unheard.ghost(heir),
       ready: (sort) => this.readyPlaces.put(sort),
       failed: () => this.readyPlaces.forget(),
       unserved: (claim) => this.#lines.recount(claim),
@@ -189,7 +189,7 @@ export class Leases {
 
   /** The reply to a granted waiter could not be written: the grant is taken back. */
   unheard(claim: Claim, granted: Holding): void {
-    this.#waiting.unheard(claim, granted);
+    this.#waiting.unheard.unwritten(claim, granted);
   }
 
   /** Tries the claims in order; grants at most one. */
@@ -203,11 +203,13 @@ export class Leases {
   /** In one step; candidates that are too many for one are tried half of them after the other. */
   async #firstOf(claims: readonly Claim[]): Promise<AcquireFirstReply> {
     try {
-      return await this.#steps.run(
+      const reply = await this.#steps.run(
         claims.flatMap(acquireKeys),
         (view, successors) => decideAcquireFirst(view, claims, this.policy, successors),
         heirsOf,
       );
+      const isOpen = reply.refusals.some(({ refusal }) => isUndecided(refusal));
+      return isOpen ? await this.#firstOf(claims) : reply;
     } catch (error) {
       if (!(error instanceof StepTooLargeError) || claims.length < 2) throw error;
       const half = Math.ceil(claims.length / 2);
@@ -220,7 +222,7 @@ export class Leases {
   }
 
   async renew(call: Renewal): Promise<RenewReply["outcome"]> {
-    this.#waiting.named(call.leaseId);
+    this.#waiting.unheard.named(call.leaseId);
     return (
       await this.#steps.run(
         leaseCallKeys(call),

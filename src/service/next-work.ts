@@ -27,7 +27,7 @@ import type { NodeRefusal } from "../core/nodes/refusal.js";
 import type { Stop, Timer } from "../store/clock.js";
 import { StoreError } from "../store/store.js";
 import type { Leases } from "./leases.js";
-import type { NodeScope } from "./ready-places.js";
+import type { NodeScope, Place } from "./ready-places.js";
 import { stoppedError } from "./stopped.js";
 import { ticketOf, UnheardClaims } from "./unheard-claims.js";
 import type { Wait } from "./waiting.js";
@@ -235,25 +235,40 @@ export class NextWork {
 
   /** Goes through the queue until there is something for this caller, or nothing more; or until nobody wants it any more. */
   async #look(ask: NextAsk, isWanted = (): boolean => true): Promise<NextOutcome> {
-    const { readyPlaces, policy, store } = this.leases;
-    const { scope, type } = ask;
-    const prefix = readyPrefix(ask.space, type);
+    const { readyPlaces } = this.leases;
+    const { scope } = ask;
+    const prefix = readyPrefix(ask.space, ask.type);
     const accepts = scope?.covers ?? null;
-    let from = prefix;
+    const place = readyPlaces.enter(prefix, scope);
+    try {
+      return await this.#lookFrom(place, { ...ask, accepts }, isWanted);
+    } finally {
+      readyPlaces.leave(place);
+    }
+  }
+
+  async #lookFrom(
+    shared: Place,
+    ask: NextAsk & Pick<NextCall, "accepts">,
+    isWanted: () => boolean,
+  ): Promise<NextOutcome> {
+    const { policy, store, stopping } = this.leases;
+    // Where other nodes put work, too, what this one has seen says nothing about what is there.
+    const isKnown = store.facts.order === "node";
+    const place = isKnown ? shared : { at: shared.prefix };
     for (let rows = firstRows; isWanted(); rows = rangeMax) {
-      const reply = await this.leases.run(nextKeys({ ...ask, accepts, from, rows }), (view) => {
-        // Where other nodes put work, too, what this one has seen says nothing about what is there.
-        const isKnown = store.facts.order === "node";
-        const start = isKnown ? readyPlaces.from(prefix, scope) : from;
-        const decision = decideNext(view, { ...ask, accepts, from: start, rows }, policy);
-        if (isKnown && !("need" in decision)) readyPlaces.passed(prefix, scope, decision.reply.next);
+      const reply = await this.leases.run(nextKeys({ ...ask, from: place.at, rows }), (view) => {
+        const decision = decideNext(view, { ...ask, from: place.at, rows }, policy);
+        // At once: what is put before it later moves it back, and this look goes back there, too.
+        if (isKnown && !("need" in decision)) place.at = decision.reply.next;
         return decision;
       });
       const { outcome } = reply;
       if ("edge" in outcome && outcome.holding.lock.lease.id === ask.leaseId) this.#wakeMates(ask);
       if ("refused" in outcome && outcome.refused === "delayed") this.#waitOutQuiet(outcome.availableAt);
       if (!("empty" in outcome) || !reply.more) return outcome;
-      from = reply.next;
+      if (stopping.aborted) throw stoppedError(stopping);
+      if (!isKnown) place.at = reply.next;
     }
     return { empty: true };
   }

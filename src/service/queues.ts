@@ -48,7 +48,8 @@ export interface QueueLimits {
   readonly ticketMs: number;
 }
 
-const queueName = (space: string, name: string): string => `${space}/${name}`;
+/** One text for a name of a space. */
+export const queueName = (space: string, name: string): string => `${space}/${name}`;
 /** What makes calls one request; null: the call stands for itself. */
 export const ticketName = (claim: Claim): string | null =>
   claim.request === null ? null : `${claim.space}/${claim.principal}/${claim.request.id}`;

@@ -11,10 +11,13 @@ export interface NodeScope {
   readonly covers: (id: string) => boolean;
 }
 
-interface Place {
+/** Up to where nothing of the scope stands. Whoever looks moves it on, and what is put before it moves it back. */
+export interface Place {
   readonly prefix: string;
   readonly scope: NodeScope | null;
-  readonly at: string;
+  at: string;
+  /** How many look from here. */
+  looks: number;
 }
 
 /** Places remembered: what becomes free is compared with each, and a forgotten one costs one longer look. */
@@ -24,35 +27,40 @@ export class ReadyPlaces {
   /** The one that was used last stands last. */
   readonly #places = new Map<string, Place>();
 
-  /** Where to begin to look; a scope of null is every node. */
-  from(prefix: string, scope: NodeScope | null): string {
-    return this.#places.get(nameOf(prefix, scope))?.at ?? prefix;
+  /**
+   * Where to begin to look; a scope of null is every node. It is kept until the look is over, however many others look: a look
+   * whose place were forgotten would begin anew at each step, and never end.
+   */
+  enter(prefix: string, scope: NodeScope | null): Place {
+    const name = nameOf(prefix, scope);
+    const place = this.#places.get(name) ?? { prefix, scope, at: prefix, looks: 0 };
+    this.#places.delete(name);
+    this.#places.set(name, place);
+    place.looks++;
+    return place;
   }
 
-  /** Nothing of the scope stood before this place when it was looked at. */
-  passed(prefix: string, scope: NodeScope | null, at: string): void {
-    const name = nameOf(prefix, scope);
-    this.#places.delete(name);
-    this.#places.set(name, { prefix, scope, at });
-    if (this.#places.size <= placesMax) return;
-    for (const oldest of this.#places.keys()) {
-      this.#places.delete(oldest);
-      return;
+  /** The look is over. */
+  leave(left: Place): void {
+    left.looks--;
+    for (const [name, { looks }] of this.#places) {
+      if (this.#places.size <= placesMax) return;
+      if (looks === 0) this.#places.delete(name);
     }
   }
 
   /** Something was put there. */
   put(sort: string): void {
-    for (const [name, place] of this.#places) {
+    for (const place of this.#places.values()) {
       const { prefix, scope, at } = place;
       if (sort >= at || !sort.startsWith(prefix)) continue;
-      if (scope === null || scope.covers(sort.slice(sort.lastIndexOf("/") + 1)))
-        this.#places.set(name, { ...place, at: sort });
+      if (scope === null || scope.covers(sort.slice(sort.lastIndexOf("/") + 1))) place.at = sort;
     }
   }
 
+  /** Also those who look begin anew. */
   forget(): void {
-    this.#places.clear();
+    for (const place of this.#places.values()) place.at = place.prefix;
   }
 }
 

@@ -53,6 +53,7 @@ export const operatorName = "operator";
 const tokensMax = 10_000;
 const page = 100;
 const staticId = (name: string): string => `static:${name}`;
+const isStatic = ({ tokenId, principal }: Identity): boolean => tokenId === staticId(principal);
 /** Pause before the feed is followed again after a failure. */
 const retryMs = 250;
 
@@ -85,18 +86,14 @@ export class Tokens {
   /** Reads the stored tokens; follows changes made by others until the signal aborts. */
   async start(signal: AbortSignal, report: Report): Promise<void> {
     const from = await this.store.head();
-    for await (const record of this.#stored("")) this.#learnRecord(record);
+    await this.#learnStored();
     void this.#follow(from, signal, new Attempts("following token changes", report));
   }
 
   /** A name that both the configuration and a stored token give: one principal, two secrets. Null: there is none. */
   twin(): string | null {
     for (const { identity } of this.#byId.values())
-      if (
-        identity.tokenId !== staticId(identity.principal) &&
-        this.#isGiven(identity.space, identity.principal)
-      )
-        return identity.principal;
+      if (!isStatic(identity) && this.#isGiven(identity.space, identity.principal)) return identity.principal;
     return null;
   }
 
@@ -107,7 +104,7 @@ export class Tokens {
   async #follow(from: string, signal: AbortSignal, following: Attempts): Promise<void> {
     try {
       for await (const change of this.store.changes(from, signal)) {
-        if ("reset" in change) for await (const record of this.#stored("")) this.#learnRecord(record);
+        if ("reset" in change) await this.#learnStored();
         else if (change.event.type === "token") await this.#reload(change.event.id);
         following.worked();
       }
@@ -117,6 +114,17 @@ export class Tokens {
       // An unknown place makes the feed say `reset`, and all tokens are read anew.
       this.after(retryMs, () => void this.#follow("", signal, following));
     }
+  }
+
+  /** What was known before and is stored no more was revoked; what is learnt meanwhile may be too new to be read. */
+  async #learnStored(): Promise<void> {
+    const gone = new Set<string>();
+    for (const { identity } of this.#byId.values()) if (!isStatic(identity)) gone.add(identity.tokenId);
+    for await (const record of this.#stored("")) {
+      gone.delete(record.id);
+      this.#learnRecord(record);
+    }
+    for (const id of gone) this.#forget(id);
   }
 
   async #reload(id: string): Promise<void> {
@@ -200,7 +208,10 @@ export class Tokens {
 
   async revoke(id: string, space: string, act: TokenAct): Promise<TokenRecord | TokenRefusal> {
     const reply = await this.#change(id, space, null, act);
-    if (!("refused" in reply)) this.#forget(id);
+    // One that is stored no more was revoked elsewhere, and this server may not have heard of it.
+    const known = this.#byId.get(id)?.identity;
+    const isGone = !("refused" in reply) || reply.refused === "token_unknown";
+    if (isGone && known?.space === space && !isStatic(known)) this.#forget(id);
     return reply;
   }
 

@@ -15,9 +15,10 @@ import type { Timer } from "../store/clock.js";
 import { Attempts, type Report } from "../store/report.js";
 import type { Store } from "../store/store.js";
 import { Alarm } from "./alarm.js";
-import type { Lines, Name } from "./lines.js";
+import type { Lines } from "./lines.js";
 import type { Queues } from "./queues.js";
 import { heirsOf, type Steps } from "./steps.js";
+import { Wanted } from "./wanted.js";
 
 /** Pause before the feed is followed again after a failure. */
 const retryMs = 250;
@@ -29,7 +30,10 @@ export class Upkeep {
   readonly #sweep: Alarm;
   readonly #clean: Alarm;
   readonly #quiet: Alarm;
+  /** Instants until which somebody waits, few: one for each space. */
+  readonly #quietAt = new Set<number>();
   readonly #following: Attempts;
+  readonly #wanted: Wanted;
   /** Up to here nothing is in the index: an engine would have to step over all that was removed lately. */
   readonly #from = { due: "", gc: "" };
 
@@ -64,6 +68,7 @@ export class Upkeep {
       );
     };
     this.#following = new Attempts("following the change feed", report);
+    this.#wanted = new Wanted(({ space, name }) => this.serve(space, name), stopping, report, after);
     this.#sweep = alarm(() => this.#runSweep(), "settling what is over");
     this.#clean = alarm(() => this.#runClean(), "cleaning up");
     this.#quiet = alarm(() => this.#runQuiet(), "serving who waited out a restore");
@@ -90,6 +95,7 @@ export class Upkeep {
 
   /** Somebody waits until nothing is held back any more after a restore: no record becomes due then. */
   quietUntil(at: number): void {
+    this.#quietAt.add(at);
     this.#quiet.set(at);
   }
 
@@ -114,9 +120,13 @@ export class Upkeep {
     return this.#firstInstant("due");
   }
 
-  async #runQuiet(): Promise<null> {
-    await this.#serveAll();
-    return null;
+  /** Each space has its own instant: the alarm knows the first of them. */
+  async #runQuiet(): Promise<number | null> {
+    this.#serveAll();
+    // Where several servers share a clock, it is surely past only so much later.
+    const past = this.store.now() - this.store.facts.clockLagMs;
+    for (const at of this.#quietAt) if (at < past) this.#quietAt.delete(at);
+    return this.#quietAt.size === 0 ? null : Math.min(...this.#quietAt);
   }
 
   async #runClean(): Promise<number | null> {
@@ -154,16 +164,16 @@ export class Upkeep {
       // What was freed while nobody followed.
       if (again) {
         this.ready(null);
-        await this.#serveAll();
+        this.#serveAll();
         this.#following.worked();
       }
       for await (const change of changes) {
         if ("reset" in change) this.ready(null);
         else if (change.event.type === "ready") this.ready(change.event);
-        if ("event" in change && change.event.type === "line") await this.#serveTurn(change.event);
+        if ("event" in change && change.event.type === "line") this.#serveTurn(change.event);
         if (this.queues.size === 0 && !this.lines.hasTurns) continue;
-        if ("reset" in change) await this.#serveAll();
-        else await this.#serveFreed(change.event);
+        if ("reset" in change) this.#serveAll();
+        else this.#serveFreed(change.event);
       }
     } catch (error) {
       if (this.stopping.aborted) return;
@@ -172,29 +182,28 @@ export class Upkeep {
     }
   }
 
-  async #serveFreed(event: FeedEvent): Promise<void> {
-    if (event.type === "released" || event.type === "expired")
-      await this.#serveAfter(event.space, event.name);
+  #serveFreed(event: FeedEvent): void {
+    if (event.type === "released" || event.type === "expired") this.#serveAfter(event.space, event.name);
   }
 
   /** It may be the turn of one who left, which only its server can give up: so everybody looks. */
-  async #serveTurn({ space, name }: LineEvent): Promise<void> {
-    if (space === null || name === null) await this.#serveAll();
-    else await this.serve(space, name);
+  #serveTurn({ space, name }: LineEvent): void {
+    if (space === null || name === null) this.#serveAll();
+    else this.#wanted.add({ space, name });
   }
 
-  async #serveAfter(space: string, freed: string): Promise<void> {
+  #serveAfter(space: string, freed: string): void {
     const overlaps = hasOverlap(freed);
     const mayWait = this.queues.hasPlaces(space, freed) || this.lines.mayHaveTurn(space, freed);
-    if ((overlaps || this.store.facts.order === "cluster") && mayWait) await this.serve(space, freed);
+    if ((overlaps || this.store.facts.order === "cluster") && mayWait)
+      this.#wanted.add({ space, name: freed });
     if (!overlaps) return;
-    for (const name of this.queues.overlapping(space, freed)) await this.serve(space, name);
+    for (const name of this.queues.overlapping(space, freed)) this.#wanted.add({ space, name });
   }
 
-  async #serveAll(): Promise<void> {
-    const names = new Map<string, Name>();
-    for (const { queueName, claim } of this.queues.all()) names.set(queueName, claim);
-    for (const { space, name } of [...names.values(), ...this.lines.names()]) await this.serve(space, name);
+  #serveAll(): void {
+    for (const { claim } of this.queues.all()) this.#wanted.add(claim);
+    for (const name of this.lines.names()) this.#wanted.add(name);
   }
 
   /** Offers the name to its waiters, if it is free. */

@@ -1,20 +1,19 @@
 /**
  * Acquiring, with or without a place in line. A waiter stands in line before it looks, so that no release can slip
- * through in between; it never polls. A grant that its waiter can no longer hear is taken back, at once or, where a
- * request id may still come again, after a while.
+ * through in between; it never polls. A grant that its waiter can no longer hear is taken back (unheard-grants.ts).
  */
 import { type AcquireReply, decideAcquire } from "../core/acquire.js";
-import type { Decision } from "../core/decision.js";
 import { acquireKeys, type Heir } from "../core/heirs.js";
 import type { Claim, Unheard } from "../core/lease.js";
 import type { Policy } from "../core/limits.js";
 import { placeOf, waitingElsewhere } from "../core/line.js";
-import type { Holding, Refusal } from "../core/refusal.js";
-import type { Stop, Timer } from "../store/clock.js";
+import { type Holding, isUndecided, type Refusal } from "../core/refusal.js";
+import type { Timer } from "../store/clock.js";
 import { StoreError } from "../store/store.js";
-import { type Queues, ticketName, type Waiter, type WaitOutcome } from "./queues.js";
+import type { Queues, Waiter, WaitOutcome } from "./queues.js";
 import { heirsOf, type Steps } from "./steps.js";
 import { stoppedError } from "./stopped.js";
+import { UnheardGrants } from "./unheard-grants.js";
 
 /** How long a caller will wait, and how it says that it left. */
 export interface Wait {
@@ -48,18 +47,7 @@ interface Turn {
 }
 
 export class Waiting {
-  /** Grants that reached nobody, by ticket: taken back unless the request is repeated. */
-  readonly #ghosts = new Map<string, { readonly stop: Stop; readonly claim: Claim }>();
-  /** Calls that were told of a lease and did not hear, by lease. */
-  readonly #unheard = new Map<string, { readonly calls: Set<string>; forget: Stop }>();
-  /** Leases that reached their holder by another call: what the first one still says about them is out of date. */
-  readonly #heard = new Map<string, Stop>();
-  /** Leases that calls under way will tell of, though they were granted to earlier ones; known once it is decided. */
-  readonly #telling = new Map<Claim, string>();
-  /** Grants that would have been taken back but for such a call. */
-  readonly #leftAlone = new Map<string, Claim>();
-  /** Tickets with calls under way, and how many. */
-  readonly #asking = new Map<string, number>();
+  readonly unheard: UnheardGrants;
 
   constructor(
     readonly steps: Steps,
@@ -67,67 +55,20 @@ export class Waiting {
     readonly policy: Policy,
     readonly stopping: AbortSignal,
     /** Releases a lease that its claimer never learnt of. */
-    readonly giveBack: (claim: Claim, unheard: Unheard) => void,
+    giveBack: (claim: Claim, unheard: Unheard) => void,
     /** Told of the instant until which a restored server grants nothing. */
     readonly quietUntil: (at: number) => void,
     readonly after: Timer,
     /** Of a cluster: where in the line of all servers somebody stood who has left. */
     readonly placeLeft: (claim: Claim) => Promise<number> | undefined = () => undefined,
   ) {
-    stopping.addEventListener("abort", () => {
-      for (const stop of this.#heard.values()) stop();
-      // The next process knows nothing of them.
-      for (const { stop, claim } of this.#ghosts.values()) {
-        stop();
-        this.#takeBack(claim);
-      }
-      for (const { forget } of this.#unheard.values()) forget();
-    });
+    this.unheard = new UnheardGrants(queues.limits.ticketMs, stopping, giveBack, after);
   }
 
   acquire(claim: Claim, wait: Wait | null): Promise<Acquired> {
-    const ticket = ticketName(claim);
-    return ticket === null ? this.#noting(claim, wait) : this.#repeatable(ticket, claim, wait);
-  }
-
-  async #repeatable(ticket: string, claim: Claim, wait: Wait | null): Promise<Acquired> {
-    this.#unghost(claim);
-    this.#asking.set(ticket, (this.#asking.get(ticket) ?? 0) + 1);
-    try {
-      return await this.#noting(claim, wait);
-    } finally {
-      const left = (this.#asking.get(ticket) ?? 1) - 1;
-      if (left === 0) this.#asking.delete(ticket);
-      else this.#asking.set(ticket, left);
-    }
-  }
-
-  /** Takes note if the caller is told of a lease that an earlier call was granted. */
-  async #noting(claim: Claim, wait: Wait | null): Promise<Acquired> {
-    let heard: string | null = null;
-    try {
-      const acquired = await (wait === null || wait.ms === 0
-        ? this.#acquireNow(claim)
-        : this.#acquireOrWait(claim, wait));
-      const { outcome } = acquired;
-      const isEarlier = "granted" in outcome && outcome.granted.lock.lease.id !== claim.leaseId;
-      if (isEarlier && !wait?.gone.aborted) heard = outcome.granted.lock.lease.id;
-      return acquired;
-    } finally {
-      const telling = this.#telling.get(claim);
-      this.#telling.delete(claim);
-      if (heard !== null) this.#told(heard, true);
-      else if (telling !== undefined) this.#told(telling, false);
-    }
-  }
-
-  /** Takes note, at the moment of the decision, if the call will tell of a lease that was granted to an earlier one. */
-  #noted(claim: Claim, decision: Decision<AcquireReply>): Decision<AcquireReply> {
-    this.#telling.delete(claim);
-    if ("need" in decision || !("granted" in decision.reply.outcome)) return decision;
-    const { id } = decision.reply.outcome.granted.lock.lease;
-    if (id !== claim.leaseId) this.#telling.set(claim, id);
-    return decision;
+    return this.unheard.during(claim, wait?.gone, () =>
+      wait === null || wait.ms === 0 ? this.#acquireNow(claim) : this.#acquireOrWait(claim, wait),
+    );
   }
 
   async #acquireOrWait(claim: Claim, wait: Wait): Promise<Acquired> {
@@ -147,10 +88,10 @@ export class Waiting {
   async #acquireNow(claim: Claim): Promise<Acquired & Pick<AcquireReply, "line">> {
     const { outcome, line } = await this.steps.run(
       acquireKeys(claim),
-      (view, successors) => this.#noted(claim, decideAcquire(view, claim, this.policy, successors)),
+      (view, successors) => this.unheard.noted(claim, decideAcquire(view, claim, this.policy, successors)),
       heirsOf,
     );
-    return this.#answer(claim, outcome, line);
+    return isUndecided(outcome) ? this.#acquireNow(claim) : this.#answer(claim, outcome, line);
   }
 
   #answer(
@@ -189,14 +130,17 @@ export class Waiting {
     const turn = this.#turnOf(waiter, wait);
     try {
       const outcome = await this.#look(claim).catch((error: unknown) => {
-        // No answer for one whom another step is about to serve: it waits on.
+        // No answer for one whom another step is about to serve: it waits on. What that step leaves of the lease's time may be
+        // counted from long before a repeat took the place over, which therefore asks again.
         if (waiter.presence !== "offered") throw error;
+        if (claim !== asked)
+          throw new StoreError("unknown", `it may be granted already: ${messageOf(error)}`);
         return null;
       });
       if (outcome !== null && !isWaitable(outcome)) {
         // Whoever took the place over meanwhile, and may be gone already, does not decide about this grant.
         if ("granted" in outcome && !turn.isMine() && !wait.gone.aborted)
-          this.#hear(outcome.granted.lock.lease.id);
+          this.unheard.hear(outcome.granted.lock.lease.id);
         return this.#answer(claim, outcome);
       }
       if (
@@ -212,7 +156,7 @@ export class Waiting {
       return this.#answer(claim, result);
     } finally {
       turn.stop();
-      if (claim !== asked) this.#telling.delete(claim);
+      if (claim !== asked) this.unheard.forget(claim);
       // Only a place that is kept for a ticket outlives the call.
       if (!waiter.gone && turn.isMine()) this.queues.leave(waiter);
     }
@@ -222,7 +166,8 @@ export class Waiting {
   async #look(claim: Claim): Promise<WaitOutcome> {
     const { outcome, line } = await this.steps.run(
       acquireKeys(claim),
-      (view, successors) => this.#noted(claim, decideAcquire(view, claim, this.policy, successors, true)),
+      (view, successors) =>
+        this.unheard.noted(claim, decideAcquire(view, claim, this.policy, successors, true)),
       (reply) => withOwn(claim, reply),
     );
     if (line?.isFull === true)
@@ -304,88 +249,6 @@ export class Waiting {
     const left = await this.placeLeft(waiter.claim);
     return left || placeOf(last.line.turns, waiter.turn) || last.line.turns.length + 1;
   }
-
-  /** A grant whose waiter has left; `call`: the one that was told of it in vain, if it is not the one that was granted it. */
-  ghost(heir: Heir, call = heir.claim.leaseId): void {
-    if ("refused" in heir.outcome) return;
-    const { claim } = heir;
-    this.#inVain(claim.leaseId, call);
-    const ticket = ticketName(claim);
-    // Whoever asks for it right now is told of it, or will be told of as unheard in its turn.
-    if (this.#heard.has(claim.leaseId) || (ticket !== null && this.#asking.has(ticket))) return;
-    // It may be told of twice, by the step and by the face; a timer that nobody can stop would end a live lease.
-    this.#unghost(claim);
-    if (ticket === null || this.stopping.aborted) {
-      this.#takeBack(claim);
-      return;
-    }
-    const stop = this.after(this.queues.limits.ticketMs, () => {
-      this.#ghosts.delete(ticket);
-      this.#takeBack(claim);
-    });
-    this.#ghosts.set(ticket, { stop, claim });
-  }
-
-  /** Kept for longer than the ticket: a repeat that comes meanwhile, and does not hear either, takes back for both. */
-  #inVain(leaseId: string, call: string): void {
-    const known = this.#unheard.get(leaseId) ?? { calls: new Set(), forget: (): void => undefined };
-    known.calls.add(call);
-    known.forget();
-    known.forget = this.after(2 * this.queues.limits.ticketMs, () => this.#unheard.delete(leaseId));
-    this.#unheard.set(leaseId, known);
-  }
-
-  /** Unless somebody is being told of it, in a step that was decided before this one: then it is that call's to decide. */
-  #takeBack(claim: Claim): void {
-    const { leaseId } = claim;
-    const calls = [...(this.#unheard.get(leaseId)?.calls ?? [])];
-    const isTold = (): boolean => {
-      if (!this.#isBeingTold(leaseId)) return this.#heard.has(leaseId);
-      this.#leftAlone.set(leaseId, claim);
-      return true;
-    };
-    this.giveBack(claim, { calls, isTold });
-  }
-
-  #isBeingTold(leaseId: string): boolean {
-    for (const told of this.#telling.values()) if (told === leaseId) return true;
-    return false;
-  }
-
-  /** The call that tells of a lease is over: somebody heard of it, or it is taken back after all. */
-  #told(leaseId: string, isHeard: boolean): void {
-    if (isHeard) this.#hear(leaseId);
-    const claim = this.#leftAlone.get(leaseId);
-    if (claim === undefined || this.#isBeingTold(leaseId)) return;
-    this.#leftAlone.delete(leaseId);
-    if (!isHeard) this.#takeBack(claim);
-  }
-
-  #unghost(claim: Claim): void {
-    const ticket = ticketName(claim);
-    if (ticket === null) return;
-    this.#ghosts.get(ticket)?.stop();
-    this.#ghosts.delete(ticket);
-  }
-
-  /** A later call got the lease: none before it may take it back, also one that ends only now. */
-  #hear(leaseId: string): void {
-    for (const { claim } of this.#ghosts.values()) if (claim.leaseId === leaseId) this.#unghost(claim);
-    this.#heard.get(leaseId)?.();
-    const forget = (): unknown => this.#heard.delete(leaseId);
-    this.#heard.set(leaseId, this.after(this.queues.limits.ticketMs, forget));
-  }
-
-  /** Whoever names the lease has heard of it. */
-  named(leaseId: string): void {
-    for (const { claim } of this.#ghosts.values()) if (claim.leaseId === leaseId) this.#hear(leaseId);
-  }
-
-  /** The reply to a granted waiter could not be written. */
-  unheard(claim: Claim, granted: Holding): void {
-    const { id } = granted.lock.lease;
-    this.ghost({ claim: { ...claim, leaseId: id }, outcome: { granted } }, claim.leaseId);
-  }
 }
 
 /**
@@ -394,6 +257,8 @@ export class Waiting {
  */
 const withOwn = (claim: Claim, { outcome, heirs }: AcquireReply): readonly Heir[] =>
   isWaitable(outcome) || heirs.some((heir) => heir.claim === claim) ? heirs : [...heirs, { claim, outcome }];
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 const isWaitable = (outcome: object): boolean =>
   "refused" in outcome &&

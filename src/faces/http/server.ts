@@ -225,8 +225,9 @@ const isOpenHere = (route: Route, request: FastifyRequest): boolean =>
 function deliver(reply: FastifyReply, answer: Answer): void {
   const { undelivered } = answer;
   if (undelivered !== undefined) {
-    // A caller that closed its side is hung up on by Node before it says that the connection is closed.
-    if (reply.raw.socket?.writable !== true) undelivered();
+    // A caller that closed its side is hung up on by Node before it says that the connection is closed. The request's socket: a reply
+    // has none yet while another of the same connection is before it.
+    if (!reply.request.raw.socket.writable) undelivered();
     else onDeparture(reply, () => reply.raw.writableFinished || undelivered());
   }
   send(reply, answer);
@@ -297,6 +298,8 @@ function answerTheRest(
     const answer = isNodeRequest(request) ? inNodeWords(plain) : plain;
     if (request.gateContext !== null) leaveWork(gate, request.gateContext);
     if (routeId !== undefined) metrics.record(routeId, answer.status, 0);
+    // Fastify would close the connection on a caller that is still sending, and with it on the reply. Node drops the rest.
+    if (answer.status === 413 && !gate.isStopping) reply.removeHeader("connection");
     if (error instanceof Busy) heldBack.add(() => send(reply, answer));
     else send(reply, answer);
   });

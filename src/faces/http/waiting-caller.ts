@@ -33,6 +33,7 @@ function goneSignal(call: Call): AbortSignal {
     if (!raw.writableFinished) leave();
   };
   revoked.addEventListener("abort", leave, { once: true });
+  if (revoked.aborted) leave();
   onDeparture(call.reply, closed);
   return gone.signal;
 }
