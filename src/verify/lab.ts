@@ -4,11 +4,14 @@
  */
 import type { Call, Feature, History, Reply, Terms } from "./history.js";
 
+/** Called when a call leaves, which may be later than it was asked for; nobody listens to it after the signal that this gives. */
+export type OnLeave = () => AbortSignal | undefined;
+
 export interface Caller {
   readonly process: string;
   readonly principal: string;
   /** Asks, records the operation and returns the reply. Never throws for what a service may answer. */
-  readonly call: (call: Call, signal?: AbortSignal) => Promise<Reply>;
+  readonly call: (call: Call, onLeave?: OnLeave) => Promise<Reply>;
 }
 
 export interface Lab {

@@ -59,10 +59,15 @@ export class SimulatedLab implements Lab {
     return {
       process,
       principal,
-      call: (call, signal) => {
+      call: (call, onLeave) => {
         const waitMs = call.op === "acquire" ? call.waitMs : 0;
         const patienceMs = waitMs + this.chance.between(patience.minMs, patience.maxMs);
-        return this.#record(process, principal, call, this.network.ask(principal, call, patienceMs, signal));
+        return this.#record(
+          process,
+          principal,
+          call,
+          this.network.ask(principal, call, patienceMs, onLeave?.()),
+        );
       },
     };
   }

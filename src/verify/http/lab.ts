@@ -13,7 +13,7 @@ import {
   type Terms,
   type Timely,
 } from "../history.js";
-import type { Caller, Lab } from "../lab.js";
+import type { Caller, Lab, OnLeave } from "../lab.js";
 import { Recorder } from "../recorder.js";
 import { seeded } from "../seed.js";
 import { monotonicMs, sleep } from "./clock.js";
@@ -121,7 +121,7 @@ export class HttpLab implements Lab {
     return {
       process,
       principal: principal.name,
-      call: (call, signal) => this.#call(process, who, principal, call, signal),
+      call: (call, onLeave) => this.#call(process, who, principal, call, onLeave),
     };
   }
 
@@ -186,7 +186,7 @@ export class HttpLab implements Lab {
     who: number,
     principal: Principal,
     call: Call,
-    signal?: AbortSignal,
+    onLeave?: OnLeave,
   ): Promise<Reply> {
     const { operator, timeoutMs = timeoutDefaultMs } = this.options;
     const { bearer } = call.op === "force" ? (operator ?? principal) : principal;
@@ -199,7 +199,8 @@ export class HttpLab implements Lab {
       if (this.#isEnded) return ended;
       const began = this.now();
       const asking = this.recorder.asking({ process, principal: principal.name, call: noted, began });
-      const heard = await this.#exchange.ask(bearer, asked, { timeoutMs: timeoutMs + waitMs, signal });
+      const limits = { timeoutMs: timeoutMs + waitMs, signal: onLeave?.() };
+      const heard = await this.#exchange.ask(bearer, asked, limits);
       asking.over();
       this.#noteHeard(heard, principal.name, began);
       const reply = replyFrom(call, heard, this.#ids);

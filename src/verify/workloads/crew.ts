@@ -42,36 +42,57 @@ export function requestIds(lab: Lab, process: string): () => string {
   return () => `${lab.prefix}${process}-${++last}`;
 }
 
-/** Asks, but stops listening after `ms`: the reply is lost, and what it told may have happened all the same. */
+/** Asks, but stops listening `ms` after it has left: the reply is lost, and what it told may have happened all the same. */
 export async function askBriefly(lab: Lab, caller: Caller, call: Call, ms: number): Promise<Reply> {
   const heard = new AbortController();
-  const cut = new AbortController();
-  void lab.sleep(ms, heard.signal).then(
-    () => cut.abort(),
-    () => undefined,
-  );
+  const onLeave = (): AbortSignal => {
+    const cut = new AbortController();
+    void lab.sleep(ms, heard.signal).then(
+      () => cut.abort(),
+      () => undefined,
+    );
+    return cut.signal;
+  };
   try {
-    return await caller.call(call, cut.signal);
+    return await caller.call(call, onLeave);
   } finally {
     heard.abort();
   }
 }
 
-/** Loses replies on purpose, in the time that replies take at present, so that some are lost after what they tell. */
+/** Nothing answers faster. */
+const typicalMinMs = 0.1;
+
+/**
+ * Loses replies on purpose, in the time that replies take at present, so that some are lost after what they tell. The middle
+ * of those times counts: on a busy machine their mean is that of the slowest, and nearly all would be heard.
+ */
 export class Haste {
   #typicalMs = 3;
 
   constructor(readonly lab: Lab) {}
 
-  async ask(caller: Caller, call: Call): Promise<Reply> {
-    const beganAt = this.lab.now();
-    const reply = await caller.call(call);
-    if (isKnown(reply)) this.#typicalMs += (this.lab.now() - beganAt - this.#typicalMs) / 8;
-    return reply;
+  ask(caller: Caller, call: Call): Promise<Reply> {
+    return this.#timed(caller, (timed) => timed.call(call));
   }
 
-  askBriefly(caller: Caller, call: Call): Promise<Reply> {
-    return askBriefly(this.lab, caller, call, 1.3 * this.#typicalMs * this.lab.random());
+  /** `patience`: at 1 about half of the replies are lost at the least. */
+  askBriefly(caller: Caller, call: Call, patience = 1.3): Promise<Reply> {
+    const forMs = patience * this.#typicalMs * this.lab.random();
+    return this.#timed(caller, (timed) => askBriefly(this.lab, timed, call, forMs));
+  }
+
+  async #timed(caller: Caller, ask: (timed: Caller) => Promise<Reply>): Promise<Reply> {
+    let leftAt = this.lab.now();
+    const call: Caller["call"] = (asked, onLeave) =>
+      caller.call(asked, () => {
+        leftAt = this.lab.now();
+        return onLeave?.();
+      });
+    const reply = await ask({ ...caller, call });
+    const step = this.lab.now() - leftAt > this.#typicalMs ? 1.1 : 1 / 1.1;
+    if (isKnown(reply)) this.#typicalMs = Math.max(typicalMinMs, this.#typicalMs * step);
+    return reply;
   }
 }
 

@@ -68,8 +68,9 @@ async function storm(
   const { lab } = haste;
   const first = callers[0];
   if (first === undefined) return;
-  const lostShare = odds(lab, 0.4) ? 1 : 0.5;
-  const replies = await Promise.all(callers.map((caller) => send(haste, caller, call, lostShare)));
+  // Until a grant was found again that nobody had heard of, nobody listens for long.
+  const isDeaf = tally.lostGrants === 0 || odds(lab, 0.4);
+  const replies = await Promise.all(callers.map((caller) => send(haste, caller, call, isDeaf)));
   // With a wait only the copy that came last stands in line, so what the others heard settles nothing.
   let known = replies.find(isGranted);
   if (known === undefined || odds(lab, 0.5)) {
@@ -92,10 +93,11 @@ async function storm(
 }
 
 /** Some copies leave late, some are not listened to until the end. */
-async function send(haste: Haste, caller: Caller, call: AcquireCall, lostShare: number): Promise<Reply> {
+async function send(haste: Haste, caller: Caller, call: AcquireCall, isDeaf: boolean): Promise<Reply> {
   const { lab } = haste;
   if (odds(lab, 0.5)) await lab.sleep(between(lab, 0, 8));
-  if (odds(lab, lostShare)) return haste.askBriefly(caller, call);
+  if (isDeaf) return haste.askBriefly(caller, call, 0.7);
+  if (odds(lab, 0.5)) return haste.askBriefly(caller, call);
   return call.waitMs === 0 ? haste.ask(caller, call) : caller.call(call);
 }
 
