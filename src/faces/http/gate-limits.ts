@@ -6,12 +6,17 @@ export interface GateLimits {
   readonly ratePerSecond: number | null;
   /** Requests in work at which new ones of a kind are refused. Waiting ones do not count. */
   readonly inWorkMax: Readonly<Record<Load, number>>;
+  /**
+   * A burst may bring more than this many at once, for `crowdMs`. While as many stay, reads and takes are refused: each costs the more
+   * the more there are, with 2,000 in work half as much again as with 400.
+   */
+  readonly crowdMin: number;
+  readonly crowdMs: number;
   /** Event-loop delay at which they are refused, in ms. */
   readonly lagMaxMs: Readonly<Record<Load, number>>;
   /**
    * How long one turn of the event loop may work before those that arrive in the same turn are refused, in ms. A
-   * renewal that arrives meanwhile waits for about two turns, so this is what keeps short leases alive. It also bounds how
-   * many are in work at once: with thousands each costs a quarter more than with hundreds.
+   * renewal that arrives meanwhile waits for about two turns, so this is what keeps short leases alive.
    */
   readonly turnMaxMs: Readonly<Record<Load, number>>;
 }
@@ -20,7 +25,8 @@ export interface GateLimits {
  * Limits of time for a server whose loop may be busy for `busyMs` at a stretch. Reads give way first; what keeps
  * leases alive only when nothing else helps.
  */
-export const timeLimits = (busyMs: number): Pick<GateLimits, "lagMaxMs" | "turnMaxMs"> => ({
+export const timeLimits = (busyMs: number): Pick<GateLimits, "crowdMs" | "lagMaxMs" | "turnMaxMs"> => ({
+  crowdMs: 0.5 * busyMs,
   lagMaxMs: { look: 0.75 * busyMs, take: 1.5 * busyMs, keep: 25 * busyMs, operate: 50 * busyMs },
   turnMaxMs: { look: 0.25 * busyMs, take: 0.5 * busyMs, keep: 25 * busyMs, operate: 50 * busyMs },
 });
@@ -29,5 +35,6 @@ export const timeLimits = (busyMs: number): Pick<GateLimits, "lagMaxMs" | "turnM
 export const gateLimitsDefault: GateLimits = {
   ratePerSecond: 1000,
   inWorkMax: { look: 2_000, take: 5_000, keep: 20_000, operate: 20_000 },
+  crowdMin: 400,
   ...timeLimits(200),
 };

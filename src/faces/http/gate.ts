@@ -9,6 +9,7 @@ import { hasRole, type Identity } from "../../service/identity.js";
 import type { Tokens } from "../../service/tokens.js";
 import type { Load } from "../../wire/routes.js";
 import { Busy, problem, refuse } from "./answer.js";
+import { Crowd } from "./crowd.js";
 import type { GateLimits } from "./gate-limits.js";
 
 const spaceHeader = "holdfast-space";
@@ -45,6 +46,7 @@ export class Gate {
   readonly #endTurn = (): void => {
     this.#turnAt = 0;
   };
+  readonly #crowd = new Crowd();
   #lagMs = 0;
   inWork = 0;
   refused = 0;
@@ -85,7 +87,8 @@ export class Gate {
       this.#turnAt = now;
       setImmediate(this.#endTurn);
     }
-    const isRoom = this.inWork < inWorkMax[load] && this.#lagMs < lagMaxMs[load];
+    const isRoom =
+      this.inWork < inWorkMax[load] && this.#lagMs < lagMaxMs[load] && this.#isUncrowded(load, now);
     if (isRoom && now - this.#turnAt < turnMaxMs[load]) return;
     this.refused++;
     throw new Busy(
@@ -95,6 +98,11 @@ export class Gate {
         { retryAfterMs: 200 + Math.floor(Math.random() * 800) },
       ),
     );
+  }
+
+  #isUncrowded(load: Load, now: number): boolean {
+    if (load === "keep" || load === "operate" || this.inWork < this.limits.crowdMin) return true;
+    return this.#crowd.meet(now) < this.limits.crowdMs;
   }
 
   /** The caller, or a refusal that says what is wrong with its token. */
