@@ -6,7 +6,7 @@ import { refOfLock } from "../src/engines/git/key-refs.js";
 import { type Lived, monotonicMs } from "./git-child.js";
 import { Asker, git, newRemote, newRepository, openAt } from "./git-lab.js";
 import { GitChild } from "./git-process.js";
-import { scratch, seeded, space } from "./store-lab.js";
+import { scratch, seeded, space, until } from "./store-lab.js";
 import { wallClock } from "./system-wall-clock.js";
 
 /** What a busy machine may add to a measured time, in ms. */
@@ -44,6 +44,18 @@ test("what one clone holds the other sees, is refused, and gets after it was giv
   assert.deepEqual(await two.list(), []);
   assert.equal(await two.acquire("deploy"), 2);
   assert.equal(await one.acquire("deploy"), "held by clone-2");
+});
+
+test("who ends an old lease in the same step is not refused for one that was given back before it asked", async (t) => {
+  const { one, two } = askers(t);
+  const ttlMs = 1000;
+  assert.equal(await one.acquire("path:a/b", ttlMs), 1);
+  const overAt = monotonicMs() + ttlMs;
+  assert.equal(await two.acquire("path:a/c"), 1);
+  assert.deepEqual(await one.list(), ["path:a/b clone-1 1", "path:a/c clone-2 1"]);
+  assert.equal(await two.release("path:a/c"), "released");
+  await until(() => monotonicMs() > overAt);
+  assert.equal(await one.acquire("path:a"), 1);
 });
 
 test("a killed holder's lock is taken over after TTL and margin, and its late calls change nothing", async (t) => {

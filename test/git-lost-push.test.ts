@@ -148,6 +148,29 @@ for (const hasId of [false, true])
     assert.equal(await asked, hasId ? "request_spent" : "unknown");
   });
 
+test("nor where the step that is refused then ends another lease that is over", async (t) => {
+  const wire = new Wire(t);
+  const [one, two] = [wire.asker(0), wire.asker(1)];
+  const beside = wire.asker(0);
+  await one.list();
+  wire.next(0, "late-loss");
+  const asked = one.acquire("path:a", 1000);
+  asked.catch(() => undefined);
+  await wire.meanwhile(0, async () => {
+    const waits = { ms: 20_000, gone: new AbortController().signal };
+    const took = await two.leases.acquire(claim("path:a", { principal: "clone-1" }), waits);
+    assert.ok("granted" in took && took.granted.lock.token === 2);
+    two.leaseId = took.granted.lock.lease.id;
+    assert.equal(await two.release("path:a"), "released");
+    // The first of the two is over before the other looks.
+    assert.equal(await beside.acquire("path:a/b", 1000), 1);
+    const overAt = beside.store.now() + 1000;
+    assert.equal(await two.acquire("path:a/c"), 1);
+    await until(() => beside.store.now() > overAt);
+  });
+  await assert.rejects(asked, isStoreError("unknown"));
+});
+
 test("a push that did not reach the remote took nothing, in whatever words", async (t) => {
   const wire = new Wire(t);
   const asker = wire.asker(0);

@@ -61,3 +61,9 @@ export function raisedForAll(
     return { ...floor, token: Math.max(floor.token, ...going.map(({ lock }) => lock.token)) };
   });
 }
+
+/** Never null, and with no TTL left to raise: what a restored copy would wait for has no meaning here. */
+export function floorIn(guard: Guard | null, space: string): FloorRecord {
+  const token = guard?.floors[space] ?? 0;
+  return { kind: "floor", space, token, ttlHighMs: Number.MAX_SAFE_INTEGER, quietUntil: 0 };
+}

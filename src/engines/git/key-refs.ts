@@ -1,6 +1,7 @@
 /** Which reference holds which record. Names go into references only as hashes: they may hold anything. */
 import { createHash } from "node:crypto";
 import type { Key } from "../../core/keys.js";
+import { hasOverlap } from "../../core/names.js";
 import { lockPrefix } from "./authority.js";
 
 export interface LockName {
@@ -30,4 +31,10 @@ export function refOfLock({ space, name }: LockName): string {
 export function refOf(key: Key): string | null {
   const lock = lockOf(key);
   return lock === null ? null : refOfLock(lock);
+}
+
+/** Steps of one lane come one after the other. Names that overlap others share one: they change the same guard. */
+export function laneOf(keys: readonly Key[]): string {
+  const lock = keys.flatMap((key) => lockOf(key) ?? [])[0];
+  return lock === undefined ? "" : hasOverlap(lock.name) ? `${lock.space}/` : `${lock.space}/${lock.name}`;
 }

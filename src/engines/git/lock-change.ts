@@ -30,3 +30,9 @@ export function changesIn(writes: readonly Write[]): {
   const [lock = null] = locks.values();
   return { lock, requests, floors };
 }
+
+/** Whether it grants nothing and removes nothing: what it changes is left free, as leases are that it finds over. */
+export function leavesFree(writes: readonly Write[]): boolean {
+  const locks = writes.filter(({ key }) => lockOf(key) !== null);
+  return locks.length > 0 && locks.every(({ record }) => record?.kind === "lock" && record.lease === null);
+}

@@ -9,7 +9,7 @@ import type { Ask, Decide, Decided, Range } from "../../core/decision.js";
 import type { Key } from "../../core/keys.js";
 import { roundsMax } from "../../core/limits.js";
 import { hasOverlap } from "../../core/names.js";
-import type { FloorRecord, LockRecord } from "../../core/records.js";
+import type { LockRecord } from "../../core/records.js";
 import { follow } from "../../store/feed.js";
 import { LoadedView } from "../../store/rounds.js";
 import {
@@ -24,10 +24,10 @@ import {
 import { type Authority, guardRef, type Swap, type SwapEnd } from "./authority.js";
 import { Feed } from "./feed.js";
 import { fenceSwap, unfinishedIn } from "./fence.js";
-import { type Floors, raisedForAll } from "./floors.js";
+import { type Floors, floorIn, raisedForAll } from "./floors.js";
 import { decodeGuard, encodeGuard, type Guard, type GuardedGrant } from "./guard-blob.js";
-import { lockOf, refOf, refOfLock, spaceOfFloor } from "./key-refs.js";
-import { changesIn, type LockChange } from "./lock-change.js";
+import { laneOf, lockOf, refOf, refOfLock, spaceOfFloor } from "./key-refs.js";
+import { changesIn, type LockChange, leavesFree } from "./lock-change.js";
 import type { MachineClock } from "./machine-clock.js";
 import type { Objects } from "./objects.js";
 import { encodeCell, type Writing } from "./record-blob.js";
@@ -59,6 +59,8 @@ interface Sight {
   readonly mustLook: boolean;
   /** Nothing in it is only remembered. */
   isFresh: boolean;
+  /** More than one lock was read. */
+  hasOthers: boolean;
   /** A look at all locks serves every question after it. */
   whole: Found | null;
 }
@@ -124,19 +126,22 @@ export class GitStore implements Store {
         fault: null,
         mustLook,
         isFresh: true,
+        hasOthers: false,
         whole: null,
       };
       const decision = await this.#decide(sight, keys, decide);
       const landed = tried.landed(sight.oids);
       // An answer was lost, and the write was not.
       if (landed !== undefined) return this.#done(landed);
-      if (decision.writes.length === 0) {
-        if (sight.isFresh && tried.isOvertaken((key) => sight.view.get(key)))
-          throw new StoreError("unknown", "it may have been done, and be over by now");
-        if (sight.isFresh) return decision.reply;
+      // Also one that ends what it found to be over: the lease that it is refused for is another's, and in no swap.
+      const isRefusal = decision.writes.length === 0 || (sight.hasOthers && leavesFree(decision.writes));
+      if (isRefusal && !sight.isFresh) {
         mustLook = true;
         continue;
       }
+      if (isRefusal && tried.isOvertaken((key) => sight.view.get(key)))
+        throw new StoreError("unknown", "it may have been done, and be over by now");
+      if (decision.writes.length === 0) return decision.reply;
       if (!tried.isUncertain) this.#check(signal);
       const now = await this.#prepare(decision, sight);
       tried.sends(now);
@@ -169,6 +174,7 @@ export class GitStore implements Store {
       spaceOfFloor(key) !== null || hasOverlap(lockOf(key)?.name ?? "");
     // The guard must be as it was before any lock under it was read, so it is never looked at later than they are.
     if (ranges.length > 0 || keys.some(isGuarded)) refs.push(guardRef);
+    sight.hasOthers ||= ranges.length > 0 || keys.filter((key) => lockOf(key) !== null).length > 1;
     const found = sight.whole ?? (await this.#look(sight, refs, ranges.length > 0 || this.#wantsAll(keys)));
     for (const ref of refs) if (!sight.oids.has(ref)) sight.oids.set(ref, found.oid(ref));
     if (refs.includes(guardRef)) await this.#loadGuard(sight, found, isAsked);
@@ -385,16 +391,4 @@ function isArrived({ key }: LockChange, { guard, oids }: Sight): boolean {
 function removalOf({ key }: LockChange, { view }: Sight, guard: Guard | null): Removal {
   const { space = "" } = lockOf(key) ?? {};
   return { space, token: view.get<LockRecord>(key as Key<LockRecord>)?.token ?? 0, guard };
-}
-
-/** Never null, and with no TTL left to raise: what a restored copy would wait for has no meaning here. */
-function floorIn(guard: Guard | null, space: string): FloorRecord {
-  const token = guard?.floors[space] ?? 0;
-  return { kind: "floor", space, token, ttlHighMs: Number.MAX_SAFE_INTEGER, quietUntil: 0 };
-}
-
-/** Names that overlap others share one: they change the same guard. */
-function laneOf(keys: readonly Key[]): string {
-  const lock = keys.flatMap((key) => lockOf(key) ?? [])[0];
-  return lock === undefined ? "" : hasOverlap(lock.name) ? `${lock.space}/` : `${lock.space}/${lock.name}`;
 }
