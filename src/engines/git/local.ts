@@ -34,10 +34,10 @@ export class LocalRefs implements Authority {
 
   async read(refs: readonly string[]): Promise<Refs> {
     if (!this.#isInFiles()) return only(await this.readAll(), refs);
-    return this.#aroundGuard(async () => {
+    return this.#aroundGuard(async (guard) => {
       const found = new Map<string, string>();
       for (const ref of refs) {
-        const oid = this.#oid(ref);
+        const oid = ref === guardRef ? guard : this.#oid(ref);
         if (oid !== undefined) found.set(ref, oid);
       }
       return found;
@@ -45,7 +45,7 @@ export class LocalRefs implements Authority {
   }
 
   readAll(): Promise<Refs> {
-    return this.#aroundGuard(async () => {
+    const read = async () => {
       const format = "--format=%(objectname) %(refname)";
       const refs = new Map<string, string>();
       for (const line of (await this.git.output(["for-each-ref", format, "refs/holdfast/"])).split("\n")) {
@@ -53,18 +53,18 @@ export class LocalRefs implements Authority {
         if (oid && ref && (ref === guardRef || ref.startsWith(lockPrefix))) refs.set(ref, oid);
       }
       return refs;
-    });
+    };
+    return this.#isInFiles() ? this.#aroundGuard(read) : read();
   }
 
   /**
    * References are read one after the other. The guard must be as it was before any lock was read, for whoever compares it
    * later; and as it is after, for whoever finds a lock gone and its token in the floor. So it must be the same.
    */
-  async #aroundGuard(read: () => Promise<Map<string, string>>): Promise<Refs> {
-    if (!this.#isInFiles()) return read();
+  async #aroundGuard(read: (guard: string | undefined) => Promise<Map<string, string>>): Promise<Refs> {
     for (let look = 0; ; look++) {
       const before = this.#oid(guardRef);
-      const refs = await read();
+      const refs = await read(before);
       if (before !== undefined && refs.has(guardRef)) refs.set(guardRef, before);
       if (this.#oid(guardRef) === before) return refs;
       if (look === looksMax)
