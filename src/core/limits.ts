@@ -30,19 +30,13 @@ export const peerTtlMs = 3000;
 export const sweepWritesMax = 256;
 /** Longest lock delay, in ms: long enough for a stalled request to die, short enough to wait out. */
 export const lockDelayMaxMs = 60_000;
-/** How far a restore lifts the token floor beyond elapsed time: covers clocks that disagree by years of grants. */
-export const restoreTokenJump = 2 ** 40;
-/** Grants per millisecond and name that no engine reaches; makes the floor after a restore exceed any token since. */
-export const grantsPerMsMax = 1000;
-
-/**
- * How far a failover lifts tokens, and what else a database numbers, at least: above anything that it can have lost (days of
- * commits at full speed), and room for tens of thousands of failovers.
- */
-export const failoverJump = 2 ** 34;
-/** Grants per ms that no servers on one database reach: ten times what was measured on the fastest. */
-export const sharedGrantsPerMsMax = 100;
-/** Age up to which a copy of a database is told from a younger one, in ms: a year. A wrong wall clock must not use up all numbers. */
+/** Grants of one name per ms that no engine reaches: ten times what was measured of all names on the fastest database. */
+export const grantsPerMsMax = 100;
+/** The year 2109. A wall clock that is further on is wrong, and must not use up all numbers; places in the feed have fifteen digits. */
+export const wallMsMax = 2 ** 42;
+/** How far tokens, and what else a database numbers, are lifted at least: above days of commits at full speed. */
+export const copyJump = 2 ** 34;
+/** Age up to which a copy is told from a younger one by it, in ms: a year. */
 export const copyAgeMsMax = 2 ** 35;
 
 /** Longest node id, in characters: as a lease it is a name with `node:` before it. */

@@ -2,7 +2,7 @@
  * What a restore does to what a backup believes. Since it was taken, tokens were granted and leases may be held that
  * it does not know: so its leases are over, and nothing at or below the raised floor is ever granted again.
  */
-import { grantsPerMsMax, restoreTokenJump } from "./limits.js";
+import { aboveAllCopies, type Continued } from "./copies.js";
 import type { FloorRecord, LockRecord } from "./records.js";
 
 /** The record with its lease ended, and who did it and why remembered for the holder. */
@@ -34,16 +34,12 @@ export function endedByRestore(
   };
 }
 
-/**
- * The floor above anything that can have been granted in the `elapsedMs` since the backup, also by a server that was
- * restored from the same backup before. Nothing is granted for `quietMs`.
- */
+/** The floor above anything that can have been granted since the backup or after another restore. Nothing is granted for `quietMs`. */
 export function floorAfterRestore(
   floor: FloorRecord,
-  elapsedMs: number,
+  continued: Continued,
   now: number,
   quietMs: number,
 ): FloorRecord {
-  const token = floor.token + restoreTokenJump + elapsedMs * grantsPerMsMax;
-  return { ...floor, token, quietUntil: now + quietMs };
+  return { ...floor, token: aboveAllCopies(floor.token, continued), quietUntil: now + quietMs };
 }

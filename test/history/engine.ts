@@ -88,7 +88,8 @@ export class Engine {
   restore(records: Records, quietMs: number): number {
     const now = this.clock();
     const tokens = records.map(([, record]) => ("token" in record ? (record.token ?? 0) : 0));
-    const floor = floorAfterRestore({ ...noFloor(space), token: Math.max(0, ...tokens) }, now, now, quietMs);
+    const highest = { ...noFloor(space), token: Math.max(0, ...tokens) };
+    const floor = floorAfterRestore(highest, { wallNow: now, ageMs: now }, now, quietMs);
     const locks = records.flatMap(
       ([key, record]): Records =>
         record.kind === "lock"

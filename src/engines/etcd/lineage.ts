@@ -3,7 +3,7 @@
  * raised above all that can have been granted and forgotten, and the feed gets another name, since its numbers begin again.
  */
 
-import { failoverLift, floorsAfterFailover } from "../../core/failover.js";
+import { floorsAfterFailover } from "../../core/copies.js";
 import type { Key } from "../../core/keys.js";
 import { floorKey } from "../../core/keys.js";
 import type { FloorRecord } from "../../core/records.js";
@@ -27,12 +27,11 @@ export async function adopt(
   const status = await cluster.status();
   const { found } = await cluster.look({ reads: [{ key: layout.clock }] });
   const clock = Number(found[0]?.[0]?.value ?? Number.NaN);
-  const lift = failoverLift(Number.isSafeInteger(clock) ? Date.now() - clock : 0);
-  const floors = floorsAfterFailover(
-    await floorsIn(cluster, layout),
-    await tokenHighIn(cluster, layout),
-    lift,
-  );
+  const wallNow = Date.now();
+  const floors = floorsAfterFailover(await floorsIn(cluster, layout), await tokenHighIn(cluster, layout), {
+    wallNow,
+    ageMs: Number.isSafeInteger(clock) ? wallNow - clock : 0,
+  });
   const changes = floors.map((floor) => [layout.record(floorKey(floor.space)), encodeRecord(floor)] as const);
   const { revision: later } = await cluster.look({ reads: [{ key: layout.meta }] });
   const meta = freshMeta(status, later);

@@ -146,9 +146,12 @@ BEGIN
   RETURN n;
 END $$`;
 
-/** The database was taken over from another: what was lost on the way must never come again as something else. */
+/**
+ * The database was taken over from another: what was lost on the way must never come again as something else. What is numbered
+ * goes on at `given`, or above it by `lift` (core/copies.ts).
+ */
 const adopt = (schema: string): string => `
-CREATE FUNCTION ${schema}.adopt(was text, at_revision bigint, jump bigint, token bigint,
+CREATE FUNCTION ${schema}.adopt(was text, at_revision bigint, given bigint, lift bigint, token bigint,
   put_keys text[], put_records text[])
 RETURNS text LANGUAGE plpgsql VOLATILE ${planned} SET lock_timeout = '${lockMs}ms' AS $$
 DECLARE
@@ -162,7 +165,9 @@ BEGIN
   IF s.system || '/' || s.timeline <> was OR s.revision <> at_revision OR s.system <> h.system THEN
     RETURN 'changed';
   END IF;
-  UPDATE ${schema}.state SET revision = revision + jump, last_event = last_event + jump,
+  UPDATE ${schema}.state SET
+    revision = CASE WHEN revision < given THEN given ELSE revision + lift END,
+    last_event = CASE WHEN last_event < given THEN given ELSE last_event + lift END,
     token_high = greatest(token_high, token), timeline = h.timeline RETURNING * INTO STRICT s;
   INSERT INTO ${schema}.records (key, record, rev)
     SELECT p.key, p.record, s.revision FROM unnest(put_keys, put_records) p(key, record)

@@ -2,7 +2,7 @@
  * Which database it is. A failover makes another one of it, which may lack the last commits: the timeline of its log tells. Before
  * anything is granted there, tokens, revisions and the numbers of events are lifted above anything that can have been lost.
  */
-import { failoverLift, floorsAfterFailover } from "../../core/failover.js";
+import { floorsAfterFailover, givenBy, liftOf } from "../../core/copies.js";
 import { floorKey } from "../../core/keys.js";
 import type { FloorRecord } from "../../core/records.js";
 import { decodeRecord, encodeRecord } from "../../store/codec.js";
@@ -98,21 +98,23 @@ export class Lineages {
 
   async #adopt(was: string, revision: number): Promise<void> {
     const found = await this.pool.query(
-      `SELECT record, 0, 0 FROM ${this.schema}.records WHERE key >= 'floor/' AND key < 'floor0'
-        UNION ALL SELECT NULL, s.token_high, extract(epoch FROM clock_timestamp()) * 1000 - c.value
+      `SELECT record, 0, 0, 0 FROM ${this.schema}.records WHERE key >= 'floor/' AND key < 'floor0'
+        UNION ALL SELECT NULL, s.token_high, c.value, extract(epoch FROM clock_timestamp()) * 1000
           FROM ${this.schema}.state s, ${this.schema}.clock c`,
     );
-    const [, tokenHigh = 0, ageMs = 0] = found.rows.find(([record]) => record === null)?.map(Number) ?? [];
-    const lift = failoverLift(ageMs);
+    const [, tokenHigh = 0, clock = 0, wallNow = 0] =
+      found.rows.find(([record]) => record === null)?.map(Number) ?? [];
+    const continued = { wallNow, ageMs: wallNow - clock };
     const floors = floorsAfterFailover(
       found.rows.flatMap(([text]) => (typeof text === "string" ? [decodeRecord(text) as FloorRecord] : [])),
       tokenHigh,
-      lift,
+      continued,
     );
-    const { rows } = await this.pool.query(`SELECT ${this.schema}.adopt($1, $2, $3, $4, $5, $6)`, [
+    const { rows } = await this.pool.query(`SELECT ${this.schema}.adopt($1, $2, $3, $4, $5, $6, $7)`, [
       was,
       revision,
-      lift,
+      givenBy(wallNow),
+      liftOf(continued.ageMs),
       Math.max(...floors.map(({ token }) => token)),
       floors.map(({ space }) => floorKey(space)),
       floors.map(encodeRecord),

@@ -114,7 +114,7 @@ function rewrite(database: Database, stampedAt: number, options: RestoreOptions)
   const storedEngine = Number(getMeta(database, "engine_at") ?? 0);
   const storedWall = Number(getMeta(database, "wall_at") ?? stampedAt);
   const now = storedEngine + Math.max(0, options.wallNow - storedWall);
-  const elapsed = Math.max(0, options.wallNow - stampedAt);
+  const continued = { wallNow: options.wallNow, ageMs: options.wallNow - stampedAt };
   const floors = new Map<string, FloorRecord>();
   raise(floors, spaceDefault, 0, 0);
   raise(floors, everySpace, 0, 0);
@@ -145,7 +145,7 @@ function rewrite(database: Database, stampedAt: number, options: RestoreOptions)
   for (const [space, floor] of floors) {
     const quietMs = options.quietMs ?? floor.ttlHighMs;
     quiet = Math.max(quiet, quietMs);
-    put(floorKey(space), null, floorAfterRestore(floor, elapsed, now, quietMs));
+    put(floorKey(space), null, floorAfterRestore(floor, continued, now, quietMs));
     if (space !== everySpace)
       put(auditKey(space, options.auditId), null, auditOf(space, now, stampedAt, options));
   }
