@@ -1,8 +1,8 @@
 /**
  * Tells a burst, which is gone in a moment, from a crowd that stays: callers that each ask again as soon as they are answered. A
- * crowd is over when nobody has met it for a second. Without that pause the first to be answered would let all come back.
+ * crowd is over when nobody has met it for a moment. Without that pause the first to be answered would let all come back.
  */
-const pauseMs = 1000;
+const pauseMs = 250;
 
 export class Crowd {
   #since = Number.NEGATIVE_INFINITY;
