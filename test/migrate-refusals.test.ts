@@ -4,12 +4,15 @@ import assert from "node:assert/strict";
 import { copyFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import { inspect } from "node:util";
 import { Client } from "pg";
-import { openTarget } from "../src/engines/open.js";
+import { openStore, openTarget } from "../src/engines/open.js";
 import { type EtcdLab, startEtcd } from "./etcd-lab.js";
 import { acquire, everything, killedAfter, killedAt, migrate, steps, worker } from "./migrate-lab.js";
 import { Postgres, password } from "./postgres-lab.js";
 import { adminToken, call, type Server, startServer, temporaryDir } from "./server.js";
+import { bump } from "./store-lab.js";
 import { type Ended, holdfast } from "./system-program.js";
 
 let postgres: Postgres;
@@ -191,6 +194,56 @@ test("a database in which a server commits at the very moment keeps what it was 
   assert.deepEqual(rows, [{ moved: null, count: "1" }]);
   await server.end();
   await target.close();
+});
+
+test("a server that starts on etcd after a migration has looked keeps what it grants, or grants nothing", async () => {
+  const [taken, closed] = [etcd.url(), etcd.url()];
+  const [refusing, closing] = [await openTarget(taken), await openTarget(closed)];
+  for (const target of [refusing, closing])
+    assert.deepEqual(await target.look(), { closed: null, origin: null, occupant: null, isServed: false });
+  const [first, second] = [await start(taken), await start(closed)];
+  const { fencing_token: token } = await acquire(first, "one", { ttl_seconds: 3600 });
+  await assert.rejects(refusing.begin("to be refused"), /another migration into .*, or it was changed/);
+  const { status, body } = await call(first, "GET", "/locks/one", { token: worker });
+  assert.deepEqual([status, body["fencing_token"]], [200, token]);
+  assert.equal((await acquire(first, "two", { ttl_seconds: 60 })).name, "two", "it goes on as before");
+  // What servers write by themselves is in nobody's way, and does not stay.
+  await closing.begin("migration 00000000 of nothing");
+  const refused = await call(second, "POST", "/locks/one/acquire", {
+    token: worker,
+    body: { ttl_seconds: 60 },
+  });
+  assert.equal(refused.status, 503, JSON.stringify(refused.body));
+  for (const part of ["r/", "i/"])
+    assert.equal(etcd.ctl("get", "--prefix", "--keys-only", prefixOf(closed) + part).trim(), "");
+  await first.stop();
+  second.kill("SIGKILL");
+  await second.exited;
+  for (const target of [refusing, closing]) await target.close();
+});
+
+test("of a commit on etcd and a migration that begins in the same moment one is told that it was done", async (t) => {
+  const word = "migration 00000000 of nothing";
+  const told = { begun: 0, committed: 0 };
+  for (let i = 0; i < 24; i++) {
+    const place = etcd.url();
+    const [target, store] = [await openTarget(place), await openStore(place)];
+    const begin = async (): Promise<void> => {
+      // Sometimes the one is first, sometimes the other.
+      for (let turns = i % 8; turns > 0; turns--) await setImmediate();
+      await target.begin(word);
+    };
+    const [begun, committed] = await Promise.allSettled([begin(), bump(store, "a")]);
+    assert.notEqual(begun.status, committed.status, inspect([begun, committed]));
+    const hasCommitted = committed.status === "fulfilled";
+    told[hasCommitted ? "committed" : "begun"]++;
+    const { moved } = JSON.parse(etcd.ctl("get", "--print-value-only", `${prefixOf(place)}m`));
+    const locks = etcd.ctl("get", "--prefix", "--keys-only", `${prefixOf(place)}r/lock/`).trim();
+    assert.deepEqual([moved, locks !== ""], hasCommitted ? [null, true] : [word, false]);
+    await store.close();
+    await target.close();
+  }
+  t.diagnostic(JSON.stringify(told));
 });
 
 test("a place where another migration is under way, and data that has gone elsewhere", async () => {

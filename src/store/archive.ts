@@ -55,7 +55,10 @@ export interface Target {
   readonly location: string;
   readonly epoch: string;
   look(): Promise<Found>;
-  /** Puts the word in the place of nothing, so that no server uses it before it is complete. */
+  /**
+   * Puts the word in the place of nothing, so that no server uses it before it is complete. In one step, with which what servers wrote by
+   * themselves goes; refused if anything else has come meanwhile.
+   */
   begin(word: string): Promise<void>;
   /** With their index entries, over what is there, and only if the word still stands. Durable when it resolves. */
   put(word: string, records: readonly Stored[]): Promise<void>;

@@ -18,7 +18,7 @@ import { decodeRecord, encodeRecord } from "../../store/codec.js";
 import { NoDataError, StoreError } from "../../store/store.js";
 import { Cluster } from "./cluster.js";
 import { Layout } from "./layout.js";
-import type { KeyValue } from "./messages.js";
+import type { KeyValue, Span } from "./messages.js";
 import { foundMeta, type Meta, type MetaNow, readMeta } from "./meta.js";
 import { settleMeta } from "./open.js";
 import { type EtcdPlace, readEtcdUrl } from "./url.js";
@@ -27,8 +27,6 @@ import { type EtcdPlace, readEtcdUrl } from "./url.js";
 const bytesMax = 512 * 1024;
 /** A clock that stands still for so long is moved by nobody, in ms. */
 const watchMs = 1500;
-/** Leftovers looked at together. */
-const pageKeys = 100;
 
 /** `rest` is what stands behind `etcd:`. Throws `NoDataError` if there is none. */
 export const openEtcdSource = (rest: string): Promise<Source> => open(rest, true);
@@ -117,23 +115,25 @@ export class EtcdArchive implements Source, Target {
 
   async look(): Promise<Found> {
     const { meta } = await this.#meta();
-    const first = async (from: string, to: string): Promise<KeyValue | undefined> =>
-      (await this.#range(from, to, 1))[0];
-    let from = this.layout.record("");
-    const end = beyond(from);
-    let [occupant, own]: (KeyValue | undefined)[] = [];
-    for (const prefix of ownPrefixes.map((prefix) => this.layout.record(prefix))) {
-      occupant ??= await first(from, prefix);
-      own ??= await first(prefix, beyond(prefix));
-      from = beyond(prefix);
-    }
-    occupant ??= await first(from, end);
+    const { own, others } = this.#parts();
+    const reads = [...others, ...own].map((span) => ({ ...span, limit: 1 }));
+    const found = (await this.cluster.look({ reads })).found.map(([first]) => first);
+    const occupant = found.slice(0, others.length).find((first) => first !== undefined);
+    const hasOwn = found.slice(others.length).some((first) => first !== undefined);
     return {
       closed: meta.moved,
       origin: meta.origin ?? null,
       occupant: occupant === undefined ? null : this.layout.keyOf(occupant.key),
-      isServed: own !== undefined && (await this.#isServed()),
+      isServed: hasOwn && (await this.#isServed()),
     };
+  }
+
+  /** The records that servers write by themselves, and all others, in order. */
+  #parts(): { readonly own: readonly Span[]; readonly others: readonly Span[] } {
+    const all = spanOf(this.layout.record(""));
+    const own = ownPrefixes.map((prefix) => spanOf(this.layout.record(prefix)));
+    const starts = [all.key, ...own.map(({ end }) => end)];
+    return { own, others: starts.map((key, nth) => ({ key, end: own[nth]?.key ?? all.end })) };
   }
 
   /** What a server leaves behind when it is killed looks like one that runs; but only those that run move the clock. */
@@ -143,27 +143,26 @@ export class EtcdArchive implements Source, Target {
     return (await this.clock()) !== before;
   }
 
+  /**
+   * In one transaction, so that it comes before or after each commit of a server that has started here since somebody looked: after
+   * one that puts what is carried, it fails; before one, that fails.
+   */
   async begin(word: string): Promise<void> {
     const { meta, revision } = await this.#meta();
     if (meta.moved !== null) throw disturbed(this.location);
-    for (const all of [this.layout.record(""), this.layout.entries]) await this.#clear(revision, all);
     const begun: Meta = { ...meta, moved: word };
-    if (!(await this.#change(revision, [[this.layout.meta, JSON.stringify(begun)]])))
-      throw disturbed(this.location);
-  }
-
-  async #clear(revision: number, prefix: string): Promise<void> {
-    for (;;) {
-      const rows = await this.#range(prefix, beyond(prefix), pageKeys);
-      if (rows.length === 0) return;
-      if (
-        !(await this.#change(
-          revision,
-          rows.map(({ key }) => [key, null]),
-        ))
-      )
-        throw disturbed(this.location);
-    }
+    const { succeeded } = await this.cluster.change({
+      compare: [
+        { key: this.layout.meta, revision },
+        // None of these is there.
+        ...this.#parts().others.map((span) => ({ ...span, revisionBelow: 1 })),
+      ],
+      changes: new Map([[this.layout.meta, JSON.stringify(begun)]]),
+      clears: [this.layout.record(""), this.layout.entries].map(spanOf),
+      reads: [],
+      otherwise: [],
+    });
+    if (!succeeded) throw disturbed(this.location);
   }
 
   async put(word: string, records: readonly Stored[]): Promise<void> {
@@ -207,7 +206,7 @@ export class EtcdArchive implements Source, Target {
   }
 
   /** If the meta key is still the one that was looked at. */
-  async #change(revision: number, changes: readonly (readonly [string, string | null])[]): Promise<boolean> {
+  async #change(revision: number, changes: readonly (readonly [string, string])[]): Promise<boolean> {
     const { succeeded } = await this.cluster.change({
       compare: [{ key: this.layout.meta, revision }],
       changes: new Map(changes),
@@ -224,3 +223,4 @@ export class EtcdArchive implements Source, Target {
 
 /** The first key after all that begin with a prefix that ends with a slash. */
 const beyond = (prefix: string): string => `${prefix.slice(0, -1)}0`;
+const spanOf = (prefix: string): Span => ({ key: prefix, end: beyond(prefix) });

@@ -27,9 +27,17 @@ export type Comparison =
 /** Keys with what they are set to; null deletes. */
 export type Changes = ReadonlyMap<string, string | null>;
 
+/** All keys from `key` up to but not including `end`. */
+export interface Span {
+  readonly key: string;
+  readonly end: string;
+}
+
 export interface Txn {
   readonly compare: readonly Comparison[];
   readonly changes: Changes;
+  /** Everything in them is deleted as well: none holds a key that is put. Beside few changes. */
+  readonly clears?: readonly Span[];
   /** Read in the same moment if the comparisons hold, after the changes. */
   readonly reads: readonly RangeOp[];
   /** Read if they do not hold. */
@@ -53,7 +61,7 @@ const result = { equal: 0, less: 2 } as const;
 const target = { mod: 2, value: 3 } as const;
 
 /** `opsMax`: etcd's --max-txn-ops. */
-export function encodeTxn({ compare, changes, reads, otherwise }: Txn, opsMax: number): Buffer {
+export function encodeTxn({ compare, changes, clears = [], reads, otherwise }: Txn, opsMax: number): Buffer {
   const writer = new Writer();
   for (const comparison of compare) writer.message(1, () => writeComparison(writer, comparison));
   const most = groupSize(changes.size, compare.length, opsMax);
@@ -65,6 +73,8 @@ export function encodeTxn({ compare, changes, reads, otherwise }: Txn, opsMax: n
           for (const change of group) writeChange(writer, change);
         }),
       );
+  for (const { key, end } of clears)
+    writer.message(2, () => writer.message(3, () => writer.text(1, key).text(2, end)));
   for (const op of reads) writer.message(2, () => writer.message(1, () => writeRange(writer, op)));
   for (const op of otherwise) writer.message(3, () => writer.message(1, () => writeRange(writer, op)));
   return writer.framed();
