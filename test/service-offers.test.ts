@@ -160,3 +160,53 @@ test("a repeat that takes over a place, and cannot look itself, is not told how 
   const last = await node.leases.acquire(claim(name, { leaseId: "three", request }), null);
   assert.equal(grantedTo(last), 2, "and whoever asks again is told of that lease");
 });
+
+for (const [what, ttlMs, told] of [
+  [
+    "while a sweep, whose commit then fails, grants it the name",
+    shortMs,
+    /it may be granted already: cut off/,
+  ],
+  ["while the name is held", 60_000, /^StoreError: cut off/],
+] as const)
+  test(`a repeat whose look fails ${what} keeps the place of its request id`, async () => {
+    await using cluster = await Cluster.of(1);
+    const node = cluster.node(0);
+    const [granting, repeated] = [new Moment(), new Moment()];
+    let isFirst = true;
+    between(node, async (commit, make) => {
+      if (ttlMs !== shortMs || !isFirst || !grantsTo("one", commit)) return make();
+      isFirst = false;
+      granting.pass();
+      await repeated.passed;
+      throw new StoreError("unavailable", "nothing was written");
+    });
+    await node.leases.acquire(claim(name, { leaseId: "holder", ttlMs }), null);
+    const gone = new AbortController();
+    const ask = (leaseId: string, signal = never) =>
+      node.leases.acquire(claim(name, { leaseId, request: { id: "r-1", fingerprint: "f" } }), {
+        ms: 10_000,
+        gone: signal,
+      });
+    const first = ask("one", gone.signal).catch(() => undefined);
+    await until("it stands in line", () => cluster.turns(name).length === 1);
+    const behind = node.acquire(name, "behind", 10_000);
+    await until("both stand in line", () => cluster.turns(name).length === 2);
+    if (ttlMs === shortMs) await granting.passed;
+    else gone.abort();
+    const read = node.data.read.bind(node.data);
+    node.data.read = async (asks) => {
+      if (!asks.includes(lockKey(space, name))) return read(asks);
+      throw new StoreError("unavailable", "cut off");
+    };
+    await assert.rejects(ask("two"), told);
+    await first;
+    node.data.read = read;
+    repeated.pass();
+    await new Promise(setImmediate);
+    const last = ask("three");
+    if (ttlMs !== shortMs) await node.release(name, "holder");
+    assert.equal(grantedTo(await last), 2, "who asks again with the id is first, as before");
+    await node.release(name, "one");
+    assert.equal(grantedTo(await behind), 3);
+  });

@@ -130,6 +130,8 @@ export class Waiting {
     const turn = this.#turnOf(waiter, wait);
     try {
       const outcome = await this.#look(claim).catch((error: unknown) => {
+        // A repeat has not lost by this what its request id kept: it is told to ask again.
+        if (claim !== asked && turn.isMine()) this.queues.abandon(waiter);
         // No answer for one whom another step is about to serve: it waits on. What that step leaves of the lease's time may be
         // counted from long before a repeat took the place over, which therefore asks again.
         if (waiter.presence !== "offered") throw error;
