@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { copyFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { setImmediate } from "node:timers/promises";
+import { setTimeout as delay, setImmediate } from "node:timers/promises";
 import { inspect } from "node:util";
 import { Client } from "pg";
 import { openStore, openTarget } from "../src/engines/open.js";
@@ -182,10 +182,18 @@ test("a database in which a server commits at the very moment keeps what it was 
   await server.query("SELECT pg_advisory_xact_lock(hashtext('holdfast'), 1)");
   await server.query("INSERT INTO holdfast.records (key, record, rev) VALUES ('floor/x', '{}', 2)");
   const begun = target.begin("to be refused");
-  begun.catch(() => undefined);
+  let isOver = false;
+  begun
+    .catch(() => undefined)
+    .finally(() => {
+      isOver = true;
+    });
   const waits =
     "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
-  while ((await server.query(waits)).rowCount === 0);
+  for (const end = performance.now() + 10_000; (await server.query(waits)).rowCount === 0; await delay(10)) {
+    assert.ok(!isOver, "it began, or was refused, without waiting for the commit");
+    assert.ok(performance.now() < end, "it does not wait for the commit, and does not end");
+  }
   await server.query("COMMIT");
   await assert.rejects(begun, /another migration into .*, or it was changed/);
   const { rows } = await server.query(
