@@ -161,6 +161,10 @@ test("a cluster that was restored from a snapshot gives no token twice, though i
     const { outcome } = await leasesOn(store).acquire(claim(name), null);
     return "granted" in outcome ? outcome.granted.lock.token : assert.fail(JSON.stringify(outcome));
   };
+  const metaOn = (cluster: typeof before): Record<string, unknown> =>
+    JSON.parse(cluster.ctl("get", "--print-value-only", "data/m"));
+  await (await openStore(url)).close();
+  before.ctl("put", "data/m", JSON.stringify({ ...metaOn(before), origin: "a migration" }));
   const store = await openStore(url);
   const [epoch] = (await store.head()).split("-");
   await grant(store, "held-before");
@@ -193,6 +197,7 @@ test("a cluster that was restored from a snapshot gives no token twice, though i
   const warnings: string[] = [];
   const anew = await openStore(url, { onWarning: (what) => warnings.push(what) });
   assert.match(warnings.join(), /restored from a snapshot/);
+  assert.equal(metaOn(again)["origin"], "a migration", "who migrated it is still told that it is done");
   assert.ok((await grant(anew, "lost")) > 2 ** 32, "tokens go on above all that can have been given");
   assert.ok((await grant(anew, "new")) > 2 ** 32);
   const { holding } = await leasesOn(anew).inspect(space, "held-before");

@@ -34,7 +34,8 @@ export async function adopt(
   });
   const changes = floors.map((floor) => [layout.record(floorKey(floor.space)), encodeRecord(floor)] as const);
   const { revision: later } = await cluster.look({ reads: [{ key: layout.meta }] });
-  const meta = freshMeta(status, later);
+  const { origin } = before.meta;
+  const meta = { ...freshMeta(status, later), ...(origin === undefined ? {} : { origin }) };
   const compare = [{ key: layout.meta, revision: before.revision }];
   const step = opsMax - 1;
   // A floor that was raised twice does no harm, so they need not all be raised in one step: only before the last one.
