@@ -64,7 +64,7 @@ const rows: readonly Found[] = [
     plant: {
       what: "an answer from what is only remembered",
       file: "engines/git/store.js",
-      changes: [["if (sight.isFresh)\n                    return decision.reply;", "return decision.reply;"]],
+      changes: [["if (isRefusal && !sight.isFresh)", "if (false)"]],
     },
     engine: git,
     fault: none,
