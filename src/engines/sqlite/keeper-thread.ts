@@ -6,6 +6,9 @@ import { Thread } from "./thread.js";
 
 /** Write-ahead log size at which the keeper starts to copy it away. */
 const checkpointBytes = 16 * 2 ** 20;
+/** The size at which it does so at once, and how often that is looked at, in commits: a second may bring many times as much. */
+const checkpointNowBytes = 2 * checkpointBytes;
+const lookEvery = 16;
 
 export class KeeperThread {
   readonly #thread: Thread<ToKeeper, FromKeeper>;
@@ -45,8 +48,13 @@ export class KeeperThread {
     return statSync(`${this.path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   }
 
-  checkpointIfLong(): void {
-    if (this.logBytes() < checkpointBytes) return;
+  /** After each commit. */
+  committed(seq: number): void {
+    if (seq % lookEvery === 0) this.checkpointIfLong(checkpointNowBytes);
+  }
+
+  checkpointIfLong(bytes = checkpointBytes): void {
+    if (this.logBytes() < bytes) return;
     // Without the keeper the writer does it all: commits wait for that, but the log does not grow for ever.
     if (this.#stopped !== null) this.onCheckpoint();
     else if (!this.#checkpointing) {

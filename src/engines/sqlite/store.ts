@@ -193,6 +193,7 @@ export class SqliteStore implements Store {
     this.#reader?.batchPassed();
     // The next commit goes out before the replies of this one are written: disk and replies overlap.
     this.#flush();
+    this.#keeper.committed(seq);
     this.#feed.append(batch.events);
     for (const { resolve, reply } of batch.waiting) resolve(reply);
     if (batch.events.length > 0) this.#feed.ring();
