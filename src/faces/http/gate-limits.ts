@@ -8,7 +8,7 @@ export interface GateLimits {
   readonly inWorkMax: Readonly<Record<Load, number>>;
   /**
    * A burst may bring more than this many at once, for `crowdMs`. While as many stay, reads and takes are refused: each costs the more
-   * the more there are, with 2,000 in work half as much again as with 400.
+   * the more there are, with thousands in work a third to a half more than with hundreds.
    */
   readonly crowdMin: number;
   readonly crowdMs: number;
