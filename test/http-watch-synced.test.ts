@@ -10,7 +10,7 @@ const token = "secret-a";
 const rounds = 20;
 let server: Server;
 before(async () => {
-  server = await startServer();
+  server = await startServer({ env: { HOLDFAST_RATE_LIMIT: "off" } });
 });
 after(() => server[Symbol.asyncDispose]());
 
